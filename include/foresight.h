@@ -1,0 +1,276 @@
+/* Foresight: vision-language models of the Qwen3.5 family on CPUs. The one public header; the command uses only this.
+ *
+ * Objects: a fore_model is immutable after open and may be shared by threads; a fore_session is one timeline and belongs
+ * to one thread at a time. Pointers that the library gives out say whether they are owned by the caller (free with
+ * fore_free) or borrowed until a named event. Every function that can fail returns a fore_status and fills `err` (which
+ * may be NULL) with what, where and what to do; on failure nothing is left changed unless the comment says so.
+ * Axis letters in comments: S tokens of a sequence, C hidden size, V vocabulary, P patches, I image rows. */
+#ifndef FORESIGHT_H
+#define FORESIGHT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FORE_API __attribute__((visibility("default")))
+
+/* ---- status and error text ------------------------------------------------------------------------------------- */
+
+#define FORE_STATUS_MAP(XX)                             \
+    XX(OK, 0, "ok")                                     \
+    XX(ERR_NOMEM, -1, "out of memory")                  \
+    XX(ERR_IO, -2, "a file cannot be read or written")  \
+    XX(ERR_FORMAT, -3, "malformed input")               \
+    XX(ERR_UNSUPPORTED, -4, "not supported")            \
+    XX(ERR_LIMIT, -5, "a limit is exceeded")            \
+    XX(ERR_INVALID, -6, "an argument makes no sense")   \
+    XX(ERR_CANCELLED, -7, "cancelled")                  \
+    XX(ERR_BUG, -8, "an internal check failed")
+
+typedef int fore_status;
+enum {
+#define FORE_XX(name, value, text) FORE_##name = (value),
+    FORE_STATUS_MAP(FORE_XX)
+#undef FORE_XX
+};
+
+typedef struct fore_error {
+    fore_status code;
+    char text[512];
+} fore_error;
+
+FORE_API const char *fore_status_name(fore_status code); /* static text */
+FORE_API const char *fore_version(void);                 /* static text, "0.1.0" */
+FORE_API void fore_free(void *p);                        /* anything that a comment calls "owned by the caller" */
+
+/* ---- tokenizer --------------------------------------------------------------------------------------------------- */
+
+/* Byte-level BPE of a Hugging Face tokenizer.json; immutable, shared by threads. */
+typedef struct fore_tokenizer fore_tokenizer;
+
+/* path: a checkpoint folder (tokenizer.json, with tokenizer_config.json merged when it is there) or a tokenizer.json. */
+FORE_API fore_status fore_tokenizer_open(const char *path, fore_tokenizer **out, fore_error *err);
+FORE_API void fore_tokenizer_close(fore_tokenizer *tokenizer);
+/* text[0..size) to ids; special tokens inside the text become their ids; invalid UTF-8 is replaced by U+FFFD.
+ * *ids is owned by the caller. */
+FORE_API fore_status fore_tokenizer_encode(const fore_tokenizer *tokenizer, const char *text, size_t size, int32_t **ids,
+                                           size_t *count, fore_error *err);
+/* ids to UTF-8 (invalid bytes replaced), NUL-terminated; *text is owned by the caller. Ids outside the vocabulary are
+ * skipped. */
+FORE_API fore_status fore_tokenizer_decode(const fore_tokenizer *tokenizer, const int32_t *ids, size_t count,
+                                           bool skip_special, char **text, size_t *size, fore_error *err);
+/* The bytes of one token (borrowed until close, not NUL-terminated, not always UTF-8), or NULL for an unknown id. */
+FORE_API const char *fore_tokenizer_piece(const fore_tokenizer *tokenizer, int32_t id, size_t *size);
+FORE_API int32_t fore_tokenizer_id(const fore_tokenizer *tokenizer, const char *token); /* -1: no such token */
+FORE_API bool fore_tokenizer_is_special(const fore_tokenizer *tokenizer, int32_t id);
+FORE_API size_t fore_tokenizer_size(const fore_tokenizer *tokenizer); /* largest id + 1 */
+
+/* ---- chat templates ---------------------------------------------------------------------------------------------- */
+
+typedef struct fore_template fore_template; /* compiled Jinja; immutable, shared by threads */
+
+FORE_API fore_status fore_template_compile(const char *source, size_t size, fore_template **out, fore_error *err);
+FORE_API void fore_template_free(fore_template *t);
+/* variables: a JSON object, one member a template variable (messages, tools, add_generation_prompt, bos_token, ...).
+ * As transformers' apply_chat_template calls it: null members of messages are dropped, `reasoning` and `thinking` are
+ * also given as `reasoning_content`. *text is owned by the caller. FORE_ERR_FORMAT: what jinja2 would raise, with the
+ * template's line; FORE_ERR_LIMIT: too many steps, too deep, too long. */
+FORE_API fore_status fore_template_render(const fore_template *t, const char *variables, size_t size, char **text,
+                                          size_t *text_size, fore_error *err);
+
+/* ---- model ------------------------------------------------------------------------------------------------------- */
+
+typedef struct fore_model fore_model;
+
+/* Called now and then from long calls; `done` of `total` units of `stage` ("load", "vision", "prefill"). A return other
+ * than 0 cancels the call (FORE_ERR_CANCELLED). */
+typedef int (*fore_progress)(void *user, const char *stage, uint64_t done, uint64_t total);
+
+typedef struct fore_model_options {
+    const char *isa;        /* "ref", "avx2", "avx512", "neon"; NULL: the best that this machine has */
+    fore_progress progress; /* may be NULL */
+    void *user;
+} fore_model_options;
+
+/* Opens a Hugging Face checkpoint folder; weights are mapped, not copied. options may be NULL. A folder without a
+ * tokenizer or template opens; what needs them fails later and says so. */
+FORE_API fore_status fore_model_open(const char *dir, const fore_model_options *options, fore_model **out, fore_error *err);
+FORE_API void fore_model_close(fore_model *model); /* after its sessions */
+FORE_API const fore_tokenizer *fore_model_tokenizer(const fore_model *model); /* borrowed until close; may be NULL */
+FORE_API const fore_template *fore_model_template(const fore_model *model);   /* borrowed until close; may be NULL */
+
+typedef struct fore_model_info {
+    const char *architecture, *model_type, *isa, *dtypes; /* borrowed until close; dtypes like "BF16 F32" */
+    int layers, full_attention_layers, linear_attention_layers;
+    int hidden_size, intermediate_size, vocab_size, context_length;
+    int attention_heads, kv_heads, head_dim, linear_key_heads, linear_value_heads;
+    bool tied_embeddings, has_tokenizer, has_template;
+    bool has_vision;
+    int vision_depth, vision_hidden_size, patch_size, merge_size;
+    bool mtp_declared;
+    int mtp_layers, mtp_tensors; /* declared layers, and tensors found under the MTP prefixes */
+    uint64_t text_parameters, vision_parameters, mtp_parameters, weight_bytes, tensor_count, file_count;
+} fore_model_info;
+
+FORE_API void fore_model_get_info(const fore_model *model, fore_model_info *out);
+
+/* Bytes that a session will take, before they are taken. */
+typedef struct fore_plan {
+    uint64_t weights;                      /* mapped */
+    uint64_t kv, recurrent, scratch, total; /* of one session with this context; total without the weights */
+} fore_plan;
+FORE_API void fore_model_plan(const fore_model *model, int context, fore_plan *out); /* context 0: the default one */
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+/* One picture: an encoded file in memory (JPEG, PNG, WebP), or prepared patches. Borrowed until begin returns. */
+typedef struct fore_image {
+    const void *data; /* encoded bytes */
+    size_t size;
+    const char *name;      /* for messages; may be NULL */
+    const float *patches;  /* instead of data: pixel_values [P, 3*2*16*16] in merge order */
+    int grid[3];           /* with patches: t, h, w in patches */
+} fore_image;
+
+typedef struct fore_logit_bias {
+    int32_t id;
+    float bias; /* added to the logit */
+} fore_logit_bias;
+
+/* Processors apply in this order: bias, repetition, presence, frequency, temperature, top-k, top-p, min-p. */
+typedef struct fore_sampling {
+    float temperature;        /* 0: greedy */
+    int top_k;                /* 0: off */
+    float top_p, min_p;       /* 1 and 0: off */
+    float repetition_penalty; /* 1: off; counts prompt and answer, as transformers */
+    float presence_penalty, frequency_penalty; /* 0: off; count the answer only, as OpenAI */
+    uint64_t seed;
+    const fore_logit_bias *bias; /* borrowed until the request's end */
+    size_t bias_count;
+} fore_sampling;
+
+/* The checkpoint's generation_config.json, else greedy. */
+FORE_API void fore_model_default_sampling(const fore_model *model, fore_sampling *out);
+
+typedef struct fore_limits {
+    uint64_t image_bytes, image_pixels; /* of one picture: 64 MiB encoded, 100 million pixels decoded */
+    int image_side;                     /* 30,000 */
+    int image_count;                    /* 64 */
+} fore_limits;
+FORE_API void fore_limits_init(fore_limits *limits);
+
+/* Exactly one of messages, prompt and ids. Everything is borrowed until begin returns, sampling.bias and stop until the
+ * last next. Initialise with fore_request_init. */
+typedef struct fore_request {
+    const char *messages; /* JSON list as transformers takes it: {"role","content": text or parts}; {"type":"image"} parts
+                             take the pictures of `images` in order */
+    const char *tools;    /* JSON list, or NULL */
+    const char *options;  /* JSON object of further template variables, or NULL */
+    bool continue_final;  /* no generation prompt after the last message */
+    const char *prompt;   /* text as after the template; each image pad token takes the next picture */
+    const int32_t *ids;   /* token ids, with one pad a picture or already expanded */
+    size_t id_count;
+    const fore_image *images;
+    size_t image_count;
+    fore_sampling sampling;
+    int max_tokens; /* 0: until the context is full */
+    const char *const *stop;
+    size_t stop_count;
+    bool ignore_eos;
+    int prefill_chunk; /* 0: the default */
+    fore_limits limits;
+    fore_progress progress;
+    void *user;
+} fore_request;
+
+/* Zeroes, then the model's default sampling and the default limits. model may be NULL (greedy). */
+FORE_API void fore_request_init(fore_request *request, const fore_model *model);
+/* The exact prompt text of a request with messages, before the pads are expanded; *text is owned by the caller. */
+FORE_API fore_status fore_model_render(const fore_model *model, const fore_request *request, char **text, size_t *size,
+                                       fore_error *err);
+
+/* ---- sessions ---------------------------------------------------------------------------------------------------- */
+
+typedef struct fore_session fore_session;
+
+typedef struct fore_session_options {
+    int threads; /* 0: the processors that this process may use */
+    int context; /* tokens; 0: the model's context length, at most 32,768 */
+} fore_session_options;
+
+FORE_API fore_status fore_session_new(const fore_model *model, const fore_session_options *options, fore_session **out,
+                                      fore_error *err);
+FORE_API void fore_session_free(fore_session *session);
+
+/* Takes the full conversation: renders, tokenises, sees the pictures, prefills (a prefix that the session has already
+ * seen is not computed again). After a failure the session is as before or empty, and can begin again. */
+FORE_API fore_status fore_session_begin(fore_session *session, const fore_request *request, fore_error *err);
+
+typedef enum fore_finish { FORE_FINISH_NONE, FORE_FINISH_STOP, FORE_FINISH_LENGTH } fore_finish;
+
+typedef struct fore_chunk {
+    const char *text; /* whole characters, borrowed until the next call on the session */
+    size_t size;      /* 0 when a character or a possible stop string is still incomplete */
+    const int32_t *ids; /* tokens of this round, end token included; borrowed likewise */
+    size_t id_count;
+    fore_finish finish; /* NONE: call again; STOP: end token or stop string; LENGTH: max_tokens or context full */
+} fore_chunk;
+
+/* One round: computes at least one token. Cancelling is not calling again. After a chunk with a finish it fails with
+ * FORE_ERR_INVALID until the next begin. */
+FORE_API fore_status fore_session_next(fore_session *session, fore_chunk *chunk, fore_error *err);
+
+typedef struct fore_stats {
+    uint64_t prompt_tokens, image_tokens, reused_tokens, generated_tokens, images;
+    double image_seconds, vision_seconds, prefill_seconds, decode_seconds, sample_seconds;
+    uint64_t state_bytes;
+    const char *stop; /* the stop string that ended it, or NULL; borrowed until the next begin */
+} fore_stats;
+FORE_API void fore_session_get_stats(const fore_session *session, fore_stats *out); /* of the request begun last */
+
+/* What another implementation needs to compare with: everything of one forward pass over the prompt. */
+typedef struct fore_trace {
+    size_t tokens;     /* S */
+    int hidden, vocab; /* C, V */
+    size_t image_rows; /* I */
+    int32_t *ids;       /* [S] expanded */
+    int32_t *positions; /* [3,S]: t, h, w */
+    int32_t delta;
+    float *embeddings; /* [S,C] after the splice */
+    float *final_hidden; /* [S,C] after the final norm */
+    float *logits;       /* [S,V] */
+} fore_trace;
+
+/* Runs the prompt of the request (nothing is generated). The session is empty afterwards. *out is owned by the caller
+ * (fore_trace_free). */
+FORE_API fore_status fore_session_trace(fore_session *session, const fore_request *request, fore_trace **out, fore_error *err);
+FORE_API void fore_trace_free(fore_trace *trace);
+
+/* ---- tensors in files -------------------------------------------------------------------------------------------- */
+
+/* A named tensor for fore_tensors_write, and what fore_tensors_read gives back. */
+typedef struct fore_tensor {
+    const char *name;
+    const char *dtype; /* "F32", "I32", ... as safetensors spells them */
+    int dims;
+    uint64_t shape[8];
+    const void *data;
+} fore_tensor;
+
+/* A safetensors file, whole or not at all. */
+FORE_API fore_status fore_tensors_write(const char *path, const fore_tensor *tensors, size_t count, fore_error *err);
+/* Opens one safetensors file; tensors are borrowed until close (data may be unaligned). */
+typedef struct fore_tensor_file fore_tensor_file;
+FORE_API fore_status fore_tensors_open(const char *path, fore_tensor_file **out, fore_error *err);
+FORE_API const fore_tensor *fore_tensors_get(const fore_tensor_file *file, const char *name); /* NULL: not there */
+FORE_API const fore_tensor *fore_tensors_at(const fore_tensor_file *file, size_t index);      /* NULL: past the end */
+FORE_API void fore_tensors_close(fore_tensor_file *file);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

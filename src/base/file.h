@@ -1,0 +1,38 @@
+/* Files: read-only maps, bounded reads, and writes that appear whole or not at all. */
+#ifndef FORE_BASE_FILE_H
+#define FORE_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+typedef struct fore_map {
+    const unsigned char *data; /* borrowed until fore_map_close; NULL for an empty file */
+    size_t size;
+} fore_map;
+
+/* Maps a regular file read-only. FORE_ERR_IO names the path and the reason. */
+fore_status fore_map_open(const char *path, fore_map *out, fore_error *err);
+void fore_map_close(fore_map *map);
+
+/* Reads a whole file of at most `limit` bytes; *data is owned by the caller (fore_free) and NUL-terminated. */
+fore_status fore_file_read(const char *path, size_t limit, char **data, size_t *size, fore_error *err);
+bool fore_file_exists(const char *path);
+bool fore_dir_exists(const char *path);
+/* dir + "/" + name, owned by the caller (fore_free); NULL when memory is out. */
+char *fore_path_join(const char *dir, const char *name);
+
+/* A file under a temporary name in the same folder; commit syncs and renames it to `path`, abandon removes it. */
+typedef struct fore_writer {
+    int fd;
+    char *path;      /* owned */
+    char *temporary; /* owned */
+} fore_writer;
+
+fore_status fore_writer_open(const char *path, fore_writer *out, fore_error *err);
+fore_status fore_writer_write(fore_writer *w, const void *data, size_t size, fore_error *err);
+fore_status fore_writer_commit(fore_writer *w, fore_error *err); /* ends the writer, also on failure */
+void fore_writer_abandon(fore_writer *w);
+
+#endif
