@@ -4,7 +4,9 @@
 BUILD   ?= build
 PREFIX  ?= /usr/local
 DESTDIR ?=
-CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
 CLANG   ?= clang-14
 PKG_CONFIG ?= pkg-config
 VERSION := 0.1.0
@@ -59,20 +61,20 @@ $(BUILD)/%_avx512.o:     ISA = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512
 $(BUILD)/%_avx512vnni.o: ISA = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(ISA) -MMD -MP -c $< -o $@
+	@echo "CC $<"; $(CC) $(CFLAGS_ALL) $(ISA) -MMD -MP -c $< -o $@
 
 $(BUILD)/libforesight.a: $(LIB_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
 $(BUILD)/libforesight.so: $(LIB_OBJ)
-	$(CC) $(SAN) -shared -Wl,-soname,libforesight.so.0 -o $@ $^ $(LDLIBS_ALL)
+	@echo "LD $@"; $(CC) $(SAN) -shared -Wl,-soname,libforesight.so.0 -o $@ $^ $(LDLIBS_ALL)
 $(BUILD)/foresight: $(CLI_OBJ) $(BUILD)/libforesight.a
-	$(CC) $(SAN) -o $@ $^ $(LDLIBS_ALL) $(CLI_LIBS)
+	@echo "LD $@"; $(CC) $(SAN) -o $@ $^ $(LDLIBS_ALL) $(CLI_LIBS)
 
 # Tests see the internal headers; FORE_DATA is where the packed test data is unpacked.
 $(BUILD)/tests/%.o: CFLAGS_ALL += -Itests -DFORE_DATA='"$(BUILD)/data"'
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) $(BUILD)/libforesight.a
-	$(CC) $(SAN) -o $@ $^ $(LDLIBS_ALL) -lcmocka $(TEST_LDFLAGS)
+	@echo "LD $@"; $(CC) $(SAN) -o $@ $^ $(LDLIBS_ALL) -lcmocka $(TEST_LDFLAGS)
 $(BUILD)/data/%.unpacked: tests/data/%.tar.xz
 	@mkdir -p $(BUILD)/data/$*
 	tar -C $(BUILD)/data/$* -xJf $<

@@ -28,10 +28,10 @@ static fore_arena_block *block_new(fore_arena *arena, size_t payload) {
 
 void *fore_arena_alloc(fore_arena *arena, size_t count, size_t size) {
     if (size && count > (SIZE_MAX / 4) / size) return NULL;
-    size_t need = round_up(count * size ? count * size : 1);
+    size_t need = round_up(count * size + !(count && size));
     fore_arena_block *b = arena->blocks;
     if (!b || b->size - b->used < need) {
-        bool own = need > BLOCK / 4;
+        bool own = need > (size_t)BLOCK / 4;
         fore_arena_block *fresh = block_new(arena, own ? need : BLOCK);
         if (!fresh) return NULL;
         if (own && b) { /* keep filling the shared block */

@@ -1,0 +1,17 @@
+/* Element types of stored tensors. */
+#ifndef FORE_BASE_DTYPE_H
+#define FORE_BASE_DTYPE_H
+
+#include <stddef.h>
+
+typedef enum fore_dtype {
+    FORE_DTYPE_OTHER, /* known to the file format, not to this program */
+    FORE_DTYPE_F32,
+    FORE_DTYPE_F16,
+    FORE_DTYPE_BF16,
+    FORE_DTYPE_I32,
+    FORE_DTYPE_I64,
+    FORE_DTYPE_U8,
+} fore_dtype;
+
+#endif
