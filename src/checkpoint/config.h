@@ -1,0 +1,55 @@
+/* config.json of the Qwen3.5 family: nested (text_config, vision_config) and flat (text-only) forms, defaults of the
+ * reference classes (transformers configuration_qwen3_5.py). Names are those of the file. Every size is checked to be
+ * positive and small enough that products of two fit in 63 bits. */
+#ifndef FORE_CHECKPOINT_CONFIG_H
+#define FORE_CHECKPOINT_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+typedef struct fore_text_config {
+    int vocab_size, hidden_size, intermediate_size, num_hidden_layers;
+    int num_attention_heads, num_key_value_heads, head_dim;
+    bool attention_bias;
+    float rms_norm_eps;
+    const bool *full_attention; /* [num_hidden_layers]; false: linear_attention */
+    int linear_conv_kernel_dim, linear_key_head_dim, linear_value_head_dim, linear_num_key_heads, linear_num_value_heads;
+    double rope_theta;
+    int rotary_dim;       /* int(head_dim * partial_rotary_factor), even */
+    int mrope_section[3]; /* sums to rotary_dim / 2 */
+    bool tie_word_embeddings; /* of the object that counts: top level for VLM, own level for text-only */
+    int max_position_embeddings;
+    int mtp_num_hidden_layers; /* 0: no head declared */
+} fore_text_config;
+
+typedef struct fore_vision_config {
+    int depth, hidden_size, intermediate_size, num_heads, in_channels, patch_size, temporal_patch_size, spatial_merge_size;
+    int out_hidden_size, num_position_embeddings;
+    double rope_theta; /* 10000 */
+} fore_vision_config;
+
+enum { FORE_CONFIG_EOS = 16 };
+
+typedef struct fore_config {
+    const char *architecture; /* architectures[0], or "" */
+    const char *model_type;
+    fore_text_config text;
+    bool has_vision;
+    fore_vision_config vision;
+    int32_t image_token_id, video_token_id, vision_start_token_id, vision_end_token_id; /* -1 without vision */
+    int32_t eos[FORE_CONFIG_EOS]; /* eos_token_id of config.json, a number or a list */
+    int eos_count;
+} fore_config;
+
+/* Reads dir/config.json; strings and arrays live in the arena. FORE_ERR_UNSUPPORTED names the architecture, the setting
+ * (rope_type, attn_output_gate false, hidden_act, layer_scale, dedicated MTP embeddings, quantisation, ...) and what is
+ * supported. */
+fore_status fore_config_read(const char *dir, fore_arena *arena, fore_config *out, fore_error *err);
+/* The same from text; `what` names it in messages. */
+fore_status fore_config_parse(const char *json, size_t size, const char *what, fore_arena *arena, fore_config *out,
+                              fore_error *err);
+
+#endif

@@ -1,0 +1,44 @@
+/* The weight files of a checkpoint folder: which tensors there are, of what type and shape, and where their bytes lie.
+ * Files are memory-mapped; nothing is copied, and bytes may have any alignment. It does not know what a tensor means.
+ * Format: safetensors (8-byte little-endian header length, JSON header, data). */
+#ifndef FORE_CHECKPOINT_STORE_H
+#define FORE_CHECKPOINT_STORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+
+enum { FORE_STORE_DIMS = 8 };
+
+typedef struct fore_entry {
+    const char *name;       /* as in the file, NUL-terminated */
+    const char *dtype_name; /* "BF16", "F8_E4M3", ... as in the file */
+    fore_dtype dtype;
+    int dims;
+    uint64_t shape[FORE_STORE_DIMS];
+    const unsigned char *data; /* borrowed until fore_store_close; any alignment */
+    size_t bytes;
+    int file; /* index into the store's files */
+} fore_entry;
+
+typedef struct fore_store fore_store;
+
+/* Opens a folder: model.safetensors.index.json and the shards that it names (each name must stay inside the folder); else
+ * model.safetensors; else every other *.safetensors in the folder, by name. The whole header of every file is checked
+ * here: sizes, overlaps, ranges, shapes against bytes, duplicate names, tensors that the index places elsewhere. A sidecar
+ * file that no index names (mtp.safetensors) is not opened. */
+fore_status fore_store_open(const char *dir, fore_store **out, fore_error *err);
+/* Opens one file. */
+fore_status fore_store_open_file(const char *path, fore_store **out, fore_error *err);
+void fore_store_close(fore_store *store);
+
+size_t fore_store_count(const fore_store *store);
+const fore_entry *fore_store_at(const fore_store *store, size_t index);       /* sorted by name; borrowed until close */
+const fore_entry *fore_store_find(const fore_store *store, const char *name); /* NULL: no such tensor */
+int fore_store_files(const fore_store *store);
+const char *fore_store_file_path(const fore_store *store, int file);
+uint64_t fore_store_bytes(const fore_store *store); /* of all tensors */
+
+#endif
