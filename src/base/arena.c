@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 64, BLOCK = 64 * 1024 };
+enum { ALIGN = FORE_ARENA_ALIGN, BLOCK = 64 * 1024 };
 
 struct fore_arena_block {
     fore_arena_block *next;
@@ -65,4 +65,11 @@ void fore_arena_free(fore_arena *arena) {
         arena->blocks = next;
     }
     arena->bytes = 0;
+}
+
+float *fore_carve(char **at, size_t count) {
+    *at = (char *)(((uintptr_t)*at + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
+    float *p = (float *)(void *)*at;
+    *at += count * sizeof(float);
+    return p;
 }
