@@ -19,7 +19,7 @@ struct fore_sampler {
     float *scores;   /* [usable] by id */
     int32_t *ids;    /* [usable] candidates, increasing */
     float *weights;  /* [usable] exp(score - best) of ids[i]; also the k largest scores while top-k looks for them */
-    int32_t *heap;   /* [usable] indexes of ids */
+    int32_t *span;   /* [usable] indexes of ids, while top-p looks for its border */
     int32_t *biased; /* [biased_count] ids */
     int biased_count;
     float *bias; /* [usable] by id, NaN: none; NULL without biases */
@@ -97,8 +97,8 @@ fore_status fore_sampler_new(const fore_sampling *settings, int vocab, int usabl
     s->scores = malloc(n * sizeof *s->scores);
     s->ids = malloc(n * sizeof *s->ids);
     s->weights = malloc(n * sizeof *s->weights);
-    s->heap = malloc(n * sizeof *s->heap);
-    bool good = s->scores && s->ids && s->weights && s->heap;
+    s->span = malloc(n * sizeof *s->span);
+    bool good = s->scores && s->ids && s->weights && s->span;
     if (good && settings->bias_count) {
         s->biased = malloc(n * sizeof *s->biased);
         s->bias = malloc(n * sizeof *s->bias);
@@ -122,7 +122,7 @@ void fore_sampler_free(fore_sampler *sampler) {
     free(sampler->scores);
     free(sampler->ids);
     free(sampler->weights);
-    free(sampler->heap);
+    free(sampler->span);
     free(sampler->biased);
     free(sampler->bias);
     free(sampler->prompt);
@@ -209,47 +209,65 @@ static float kth_largest(const float *x, int n, int k, float *heap) {
     return heap[0];
 }
 
-/* Order of top-p: higher score first, then lower id (candidates are in order of id, so lower index). */
-static bool comes_before(const fore_sampler *s, int32_t a, int32_t b) {
-    float x = s->scores[s->ids[a]], y = s->scores[s->ids[b]];
-    return x > y || (x == y && a < b);
+/* Unsigned keys in the order of finite floats; both zeros are one. */
+static uint32_t order_key(float x) {
+    uint32_t bits;
+    x += 0.0f;
+    memcpy(&bits, &x, sizeof bits);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-static void sift_first(const fore_sampler *s, int32_t *heap, int n, int at) {
-    int32_t value = heap[at];
-    for (int child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && comes_before(s, heap[child + 1], heap[child])) child++;
-        if (!comes_before(s, heap[child], value)) break;
-        heap[at] = heap[child];
-    }
-    heap[at] = value;
-}
-
-/* Keeps the candidates from the first in order until their weights reach top_p of all. transformers adds up from the
- * other end and drops while the sum is <= 1 - p: the same set. Sums are in double, in order of id for the total. */
+/* Keeps the candidates in order of score (ties: lower id first) until their weights reach top_p of all. transformers adds
+ * up from the other end and drops while the sum is <= 1 - p: the same set. Instead of sorting, the weights are added up
+ * by the upper 11 bits of the scores' keys, then within the group that reaches the target by the next 11, then by the
+ * last 10. Sums are in double; groups add up in order of id, then from the highest group down. */
 static int keep_top_p(fore_sampler *s, int count, float best) {
-    double total = 0;
-    int live = 0;
+    double total = 0, sum = 0;
+    int span = 0; /* candidates whose keys begin like the border's */
     for (int i = 0; i < count; i++) {
         float w = fore_expf(s->scores[s->ids[i]] - best);
         s->weights[i] = w;
         total += (double)w;
-        if (w > 0) s->heap[live++] = i;
+        if (w > 0) s->span[span++] = i;
     }
-    double target = (double)s->set.top_p * total, sum = 0;
-    for (int i = live / 2 - 1; i >= 0; i--) sift_first(s, s->heap, live, i);
-    int32_t last = s->heap[0];
-    while (live > 0 && sum < target) {
-        last = s->heap[0];
+    double target = (double)s->set.top_p * total;
+    uint32_t border = 0;
+    static const int shifts[3] = {21, 10, 0};
+    for (int level = 0; level < 3; level++) {
+        double mass[2048] = {0};
+        int shift = shifts[level];
+        uint32_t mask = level == 2 ? 1023 : 2047, group = mask;
+        for (int i = 0; i < span; i++)
+            mass[order_key(s->scores[s->ids[s->span[i]]]) >> shift & mask] += (double)s->weights[s->span[i]];
+        while (group > 0 && sum + mass[group] < target) sum += mass[group--];
+        border |= group << shift;
+        int inside = 0;
+        for (int i = 0; i < span; i++)
+            if ((order_key(s->scores[s->ids[s->span[i]]]) >> shift & mask) == group) s->span[inside++] = s->span[i];
+        span = inside;
+    }
+    int32_t last = -1; /* of the candidates that tie at the border */
+    for (int i = 0; i < span && sum < target; i++) {
+        last = s->span[i];
         sum += (double)s->weights[last];
-        s->heap[0] = s->heap[--live];
-        if (live) sift_first(s, s->heap, live, 0);
     }
-    float floor_score = s->scores[s->ids[last]];
     int kept = 0;
     for (int i = 0; i < count; i++) {
-        float score = s->scores[s->ids[i]];
-        if (score > floor_score || (score == floor_score && i <= last)) s->ids[kept++] = s->ids[i];
+        uint32_t key = order_key(s->scores[s->ids[i]]);
+        if (s->weights[i] > 0 && (key > border || (key == border && i <= last))) s->ids[kept++] = s->ids[i];
+    }
+    return kept;
+}
+
+/* The best one has weight 1 and stays. Most of a row is far below: the logarithm of min_p tells without an exp each. */
+static int keep_min_p(fore_sampler *s, int count, float best, int32_t best_id) {
+    float min_p = s->set.min_p, far = min_p < 1e-30f ? -INFINITY : fore_logf(min_p) - 0.01f;
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        int32_t id = s->ids[i];
+        float below = s->scores[id] - best;
+        s->ids[kept] = id;
+        kept += id == best_id || (below >= far && fore_expf(below) >= min_p);
     }
     return kept;
 }
@@ -277,15 +295,7 @@ void fore_sampler_process(fore_sampler *s, const float *logits, fore_candidates 
         count += s->scores[i] >= threshold;
     }
     if (set->top_p < 1) count = keep_top_p(s, count, best);
-    if (set->min_p > 0) {
-        int kept = 0;
-        for (int i = 0; i < count; i++) { /* the best one has weight exp(0) = 1 and stays */
-            int32_t id = s->ids[i];
-            s->ids[kept] = id;
-            kept += id == out->best || fore_expf(s->scores[id] - best) >= set->min_p;
-        }
-        count = kept;
-    }
+    if (set->min_p > 0) count = keep_min_p(s, count, best, out->best);
     out->count = count;
 }
 

@@ -143,6 +143,48 @@ static void ties(void **state) {
     assert_int_equal(ids[1], 4);
 }
 
+static const float *sort_row;
+static int by_score_then_id(const void *a, const void *b) {
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    if (sort_row[x] != sort_row[y]) return sort_row[x] > sort_row[y] ? -1 : 1;
+    return x < y ? -1 : 1;
+}
+
+/* Top-p against a full sort, on rows with many ties, both zeros, one magnitude or all of them, and tokens of no weight. */
+static void top_p_equals_a_full_sort(void **state) {
+    (void)state;
+    enum { V = 400 };
+    static float row[V];
+    static int32_t order[V], ids[V];
+    sort_row = row;
+    for (int round = 0; round < 300; round++) {
+        int kind = round % 5;
+        for (int i = 0; i < V; i++) {
+            float x = normal_like();
+            row[i] = kind == 0   ? x
+                     : kind == 1 ? roundf(x)
+                     : kind == 2 ? 1000 + x * 0.01f
+                     : kind == 3 ? x * x * x * x * x
+                                 : (below(2) ? 0.0f : -0.0f) + (below(9) ? 0 : 1e-30f * x);
+            order[i] = i;
+        }
+        fore_sampling set = plain;
+        set.top_p = (float)(1 + below(999)) / 1000 + 1e-5f;
+        qsort(order, V, sizeof *order, by_score_then_id);
+        double total = 0, sum = 0;
+        for (int i = 0; i < V; i++) total += exp((double)row[i] - (double)row[order[0]]);
+        int want = 0;
+        bool in[V] = {false};
+        while (want < V && sum < (double)set.top_p * total) {
+            sum += exp((double)row[order[want]] - (double)row[order[0]]);
+            in[order[want++]] = true;
+        }
+        int got = kept(&set, row, V, ids);
+        assert_int_equal(got, want);
+        for (int i = 0; i < got; i++) assert_true(in[ids[i]]);
+    }
+}
+
 static int32_t choose_once(const fore_sampling *set, const float *row, int vocab, int usable) {
     float copy[16];
     memcpy(copy, row, (size_t)vocab * sizeof *row);
@@ -449,7 +491,7 @@ static void bad_settings_are_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kept_sets_of_the_reference), cmocka_unit_test(ties),
+        cmocka_unit_test(kept_sets_of_the_reference), cmocka_unit_test(ties), cmocka_unit_test(top_p_equals_a_full_sort),
         cmocka_unit_test(greedy_and_rows_without_a_choice), cmocka_unit_test(penalties_by_hand),
         cmocka_unit_test(uncount_is_exact), cmocka_unit_test(noise_is_gumbel),
         cmocka_unit_test(draws_follow_the_softmax), cmocka_unit_test(flat_rows_are_drawn_evenly),
