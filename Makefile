@@ -11,7 +11,7 @@ CLANG   ?= clang-14
 PKG_CONFIG ?= pkg-config
 VERSION := 0.1.0
 
-PKGS := libjpeg libpng libwebp libcjson libpcre2-8 libutf8proc libsodium
+PKGS := libjpeg libpng libwebp libwebpdemux libcjson libpcre2-8 libutf8proc libsodium
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
 # Bits must not depend on the compiler's mood: no contraction, no errno side effects, never -ffast-math.
 NUMERIC := -ffp-contract=off -fno-math-errno
