@@ -112,7 +112,7 @@ $(BUILD)/data/%.unpacked: tests/data/%.tar.xz
 	@touch $@
 data: $(DATA_MARK)
 
-check-objects: $(TEST_BIN) $(FUZZ_BIN)
+check-objects: $(TEST_BIN) $(FUZZ_BIN) $(BUILD)/docs/example.o $(BENCH_BIN)
 check-build: all data check-objects
 check: check-build
 	@BUILD=$(BUILD) CC='$(CC)' SAN='$(SAN)' sh tests/run.sh $(TEST_BIN) $(FUZZ_BIN)

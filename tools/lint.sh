@@ -110,8 +110,7 @@ fi
 verdict 'cppcheck'
 
 if command -v "$CLANG" >/dev/null; then
-    $MAKE --no-print-directory CC="$CLANG" BUILD=build-clang all check-objects build-clang/example build-clang/bench/bench \
-        build-clang/bench/make_checkpoint >"$out" 2>&1 && : >"$out"
+    $MAKE --no-print-directory CC="$CLANG" BUILD=build-clang all check-objects >"$out" 2>&1 && : >"$out"
 else
     echo "$CLANG is not installed" >"$out"
 fi
