@@ -247,7 +247,8 @@ static double peak_memory(void) {
 static const char *verdict(bool good) { return good ? "reached" : "MISSED"; }
 
 static void loading(const place *p) {
-    double read_warm[MAX_RUNS], open_warm[MAX_RUNS], ready_warm[MAX_RUNS], read_cold[MAX_RUNS], ready_cold[MAX_RUNS];
+    double read_warm[MAX_RUNS] = {0}, open_warm[MAX_RUNS] = {0}, ready_warm[MAX_RUNS] = {0};
+    double read_cold[MAX_RUNS] = {0}, ready_cold[MAX_RUNS] = {0};
     machine m;
     for (int r = 0; r < p->runs; r++) {
         read_file(p->weights, false); /* into the cache */
@@ -275,7 +276,8 @@ static void loading(const place *p) {
 }
 
 static void running(const place *p) {
-    double speed[MAX_RUNS], token[MAX_RUNS], share[MAX_RUNS], prompt[MAX_RUNS], tower[MAX_RUNS], whole[MAX_RUNS];
+    double speed[MAX_RUNS] = {0}, token[MAX_RUNS] = {0}, share[MAX_RUNS] = {0};
+    double prompt[MAX_RUNS] = {0}, tower[MAX_RUNS] = {0}, whole[MAX_RUNS] = {0};
     machine m;
     open_all(p, &m);
     fore_model_info info;
