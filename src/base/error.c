@@ -29,7 +29,10 @@ fore_status fore_fail_prefix(fore_error *err, fore_status code, const char *form
     va_start(args, format);
     int n = vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
-    if (n >= 0 && (size_t)n < sizeof err->text) snprintf(err->text + n, sizeof err->text - (size_t)n, ": %s", old);
+    if (n >= 0 && (size_t)n < sizeof err->text - 1) {
+        int room = (int)sizeof err->text - 1 - n;
+        snprintf(err->text + n, (size_t)room + 1, ": %.*s", room > 2 ? room - 2 : 0, old);
+    }
     err->code = code;
     return code;
 }
