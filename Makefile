@@ -13,7 +13,7 @@ endif
 CLANG   ?= clang-14
 PKG_CONFIG ?= pkg-config
 
-PKGS := libjpeg libpng libwebp libcjson libpcre2-8 libutf8proc libsodium
+PKGS := libjpeg libpng libwebp libwebpdemux libcjson libpcre2-8 libutf8proc libsodium
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
 # Bits must not depend on the compiler's mood: no contraction, no errno side effects, never fast-math.
 NUMERIC := -ffp-contract=off -fno-math-errno
