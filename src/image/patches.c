@@ -46,24 +46,43 @@ static fore_status check_settings(const fore_processor *p, const char *name, for
     return FORE_OK;
 }
 
+/* Sides after the resize: multiples of patch_size * merge_size. */
+static fore_status target_size(const fore_processor *p, const char *name, int *height, int *width, fore_error *err) {
+    fore_status s = check_settings(p, name, err);
+    if (s) return s;
+    int factor = p->patch_size * p->merge_size;
+    if (p->do_resize) {
+        s = fore_smart_resize(*height, *width, factor, p->min_pixels, p->max_pixels, height, width, err);
+        return s ? fore_fail_prefix(err, s, "%s", name) : FORE_OK;
+    }
+    if (*height < 1 || *width < 1 || *height % factor || *width % factor)
+        return fore_fail(err, FORE_ERR_INVALID,
+                         "%s: %dx%d pixels: the checkpoint's processor does not resize (do_resize is false), so the sides "
+                         "must be multiples of %d",
+                         name, *width, *height, factor);
+    return FORE_OK;
+}
+
+fore_status fore_image_grid(const fore_processor *p, int height, int width, const char *name, int grid[3], fore_error *err) {
+    fore_status s = target_size(p, name ? name : "picture", &height, &width, err);
+    if (s) return s;
+    grid[0] = 1;
+    grid[1] = height / p->patch_size;
+    grid[2] = width / p->patch_size;
+    return FORE_OK;
+}
+
 fore_status fore_image_patches(const fore_processor *p, const fore_pixels *pixels, const char *name, float **patches,
                                int grid[3], fore_error *err) {
     *patches = NULL;
     if (!name) name = "picture";
-    fore_status s = check_settings(p, name, err);
-    if (s) return s;
-    int factor = p->patch_size * p->merge_size, height = pixels->height, width = pixels->width;
+    int height = pixels->height, width = pixels->width;
     fore_pixels resized = {0};
-    if (p->do_resize) {
-        s = fore_smart_resize(height, width, factor, p->min_pixels, p->max_pixels, &height, &width, err);
-        if (!s && (height != pixels->height || width != pixels->width))
-            s = fore_image_resize(pixels, height, width, &resized, err);
+    fore_status s = target_size(p, name, &height, &width, err);
+    if (s) return s;
+    if (height != pixels->height || width != pixels->width) {
+        s = fore_image_resize(pixels, height, width, &resized, err);
         if (s) return fore_fail_prefix(err, s, "%s", name);
-    } else if (height < 1 || width < 1 || height % factor || width % factor) {
-        return fore_fail(err, FORE_ERR_INVALID,
-                         "%s: %dx%d pixels: the checkpoint's processor does not resize (do_resize is false), so the sides "
-                         "must be multiples of %d",
-                         name, width, height, factor);
     }
     const uint8_t *rgb = resized.rgb ? resized.rgb : pixels->rgb;
     size_t side = (size_t)p->patch_size, merge = (size_t)p->merge_size, stride = (size_t)width * 3;
