@@ -30,7 +30,7 @@ static fore_processor settings(int64_t min_pixels, int64_t max_pixels) {
 }
 
 static cJSON *read_json(const char *path) {
-    char *text = golden_read(path, NULL);
+    char *text = read_file(path, NULL);
     cJSON *tree = cJSON_Parse(text);
     assert_non_null(tree);
     free(text);
@@ -96,7 +96,7 @@ static void hex_digest(const void *data, size_t size, char hex[65]) {
 static void test_goldens(void **state) {
     (void)state;
     cJSON *tree = read_json(FORE_DATA "/images/images/images.json");
-    golden_file *goldens = golden_open(FORE_DATA "/images/images/golden_images.safetensors");
+    tensor_file *goldens = tensors_open(FORE_DATA "/images/images/golden_images.safetensors");
     const cJSON *item;
     int resized = 0, hashes = 0, tensors = 0;
     cJSON_ArrayForEach(item, tree) {
@@ -104,7 +104,7 @@ static void test_goldens(void **state) {
         char path[512], key[256];
         size_t size;
         snprintf(path, sizeof path, FORE_DATA "/images/images/%s", item->string);
-        char *data = golden_read(path, &size);
+        char *data = read_file(path, &size);
         fore_pixels pixels;
         fore_error err = {0};
         assert_int_equal(fore_image_decode(data, size, item->string, NULL, &pixels, &err), FORE_OK);
@@ -114,7 +114,7 @@ static void test_goldens(void **state) {
             fore_processor p = small ? settings(4096, 16384) : settings(65536, 16777216);
             const cJSON *want = cJSON_GetObjectItem(cJSON_GetObjectItem(item, name), "torchvision");
             snprintf(key, sizeof key, "%s/%s/torchvision/resized_u8", item->string, name);
-            golden g = golden_get(goldens, key, "U8");
+            tensor_view g = tensors_get(goldens, key, "U8");
             int h, w;
             assert_int_equal(fore_smart_resize(pixels.height, pixels.width, 32, p.min_pixels, p.max_pixels, &h, &w, &err), 0);
             assert_int_equal(h, g.shape[0]);
@@ -136,7 +136,7 @@ static void test_goldens(void **state) {
             assert_string_equal(hex, cJSON_GetObjectItem(want, "pixel_values_sha256")->valuestring);
             hashes++;
             snprintf(key, sizeof key, "%s/%s/torchvision/pixel_values", item->string, name);
-            if (golden_find(goldens, key, &g)) {
+            if (tensors_find(goldens, key, &g)) {
                 assert_int_equal(g.bytes, bytes);
                 assert_memory_equal(patches, g.data, bytes);
                 tensors++;
@@ -148,7 +148,7 @@ static void test_goldens(void **state) {
     assert_int_equal(resized, 12);
     assert_int_equal(hashes, 12);
     assert_true(tensors >= 6);
-    golden_close(goldens);
+    tensors_close(goldens);
     cJSON_Delete(tree);
 }
 
