@@ -5,7 +5,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "decode/sampler.h"
+#include "decode/generation_config.h"
 #include "image/image.h"
 #include "model/weights.h"
 

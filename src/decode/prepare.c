@@ -119,7 +119,6 @@ static fore_status decode_image(const fore_request *r, size_t i, fore_pixels *pi
 static fore_status measure_image(const fore_model *m, const fore_request *r, size_t i, fore_prepared *out, fore_error *err) {
     const fore_image *image = &r->images[i];
     const fore_vision_config *v = &m->network.config.vision;
-    const fore_processor *p = &m->processor;
     int *grid = out->grids[i];
     fore_status s = FORE_OK;
     if (image->patches) {
@@ -134,10 +133,10 @@ static fore_status measure_image(const fore_model *m, const fore_request *r, siz
         s = decode_image(r, i, &pixels, err);
         if (s) return s;
         fore_pixels_digest(&pixels, out->digests[i]);
-        s = fore_image_grid(p, pixels.height, pixels.width, grid, err);
-        fore_pixels_free(&pixels);
         char spare[32];
-        if (s) return fore_fail_prefix(err, s, "%s", image_name(image, i, spare));
+        s = fore_image_grid(&m->processor, pixels.height, pixels.width, image_name(image, i, spare), grid, err);
+        fore_pixels_free(&pixels);
+        if (s) return s;
     }
     int merge = v->spatial_merge_size;
     if (grid[1] % merge || grid[2] % merge)

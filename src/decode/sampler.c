@@ -38,27 +38,30 @@ fore_status fore_sampling_check(const fore_sampling *s, int usable, fore_error *
         bool good;
         const char *range;
     } rules[] = {
-        {"temperature", s->temperature, s->temperature >= 0 && s->temperature <= FLT_MAX, "0 (greedy) or a positive number"},
+        {"temperature", s->temperature, s->temperature >= 0 && s->temperature <= FLT_MAX,
+         "0 (greedy) or a positive number"},
         {"top_p", s->top_p, s->top_p > 0 && s->top_p <= 1, "more than 0, at most 1 (off)"},
         {"min_p", s->min_p, s->min_p >= 0 && s->min_p <= 1, "0 (off) to 1"},
         {"repetition_penalty", s->repetition_penalty, s->repetition_penalty > 0 && s->repetition_penalty <= FLT_MAX,
          "a positive number (1: off)"},
-        {"presence_penalty", s->presence_penalty, s->presence_penalty >= -2 && s->presence_penalty <= 2, "-2 to 2 (0: off)"},
+        {"presence_penalty", s->presence_penalty, s->presence_penalty >= -2 && s->presence_penalty <= 2,
+         "-2 to 2 (0: off)"},
         {"frequency_penalty", s->frequency_penalty, s->frequency_penalty >= -2 && s->frequency_penalty <= 2,
          "-2 to 2 (0: off)"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (!rules[i].good)
-            return fore_fail(err, FORE_ERR_INVALID, "sampling: %s: expected %s, found %g", rules[i].name, rules[i].range,
-                             (double)rules[i].value);
+            return fore_fail(err, FORE_ERR_INVALID, "sampling: %s: expected %s, found %g", rules[i].name,
+                             rules[i].range, (double)rules[i].value);
     if (s->top_k < 0)
-        return fore_fail(err, FORE_ERR_INVALID, "sampling: top_k: expected 0 (off) or a positive number, found %d", s->top_k);
+        return fore_fail(err, FORE_ERR_INVALID, "sampling: top_k: expected 0 (off) or a positive number, found %d",
+                         s->top_k);
     if (s->bias_count && !s->bias)
         return fore_fail(err, FORE_ERR_INVALID, "sampling: logit_bias: a count of %zu without a list", s->bias_count);
     for (size_t i = 0; i < s->bias_count; i++) {
         if (s->bias[i].id < 0 || s->bias[i].id >= usable)
-            return fore_fail(err, FORE_ERR_INVALID, "sampling: logit_bias: expected token ids from 0 to %d, found %d", usable - 1,
-                             (int)s->bias[i].id);
+            return fore_fail(err, FORE_ERR_INVALID, "sampling: logit_bias: expected token ids from 0 to %d, found %d",
+                             usable - 1, (int)s->bias[i].id);
         if (!(s->bias[i].bias <= FLT_MAX))
             return fore_fail(err, FORE_ERR_INVALID, "sampling: logit_bias of token %d: expected a number, found %g",
                              (int)s->bias[i].id, (double)s->bias[i].bias);
@@ -72,14 +75,16 @@ static fore_status take_bias(fore_sampler *s, const fore_sampling *settings, for
     for (size_t i = 0; i < settings->bias_count; i++) {
         int32_t id = settings->bias[i].id;
         if (!isnan(s->bias[id]))
-            return fore_fail(err, FORE_ERR_INVALID, "sampling: logit_bias: token %d is given twice; give one bias for it", (int)id);
+            return fore_fail(err, FORE_ERR_INVALID,
+                             "sampling: logit_bias: token %d is given twice; give one bias for it", (int)id);
         s->bias[id] = settings->bias[i].bias;
         s->biased[s->biased_count++] = id;
     }
     return FORE_OK;
 }
 
-fore_status fore_sampler_new(const fore_sampling *settings, int vocab, int usable, fore_sampler **out, fore_error *err) {
+fore_status fore_sampler_new(const fore_sampling *settings, int vocab, int usable, fore_sampler **out,
+                             fore_error *err) {
     *out = NULL;
     if (usable < 1 || usable > vocab)
         return fore_fail(err, FORE_ERR_INVALID, "sampling: expected 1 to %d usable tokens, found %d", vocab, usable);
@@ -112,8 +117,10 @@ fore_status fore_sampler_new(const fore_sampling *settings, int vocab, int usabl
         good = s->prompt && s->answer && s->counted && s->slot;
     }
     status = good ? take_bias(s, settings, err) : fore_fail_nomem(err, "the sampler");
-    if (status) fore_sampler_free(s);
-    else *out = s;
+    if (status)
+        fore_sampler_free(s);
+    else
+        *out = s;
     return status;
 }
 
@@ -170,10 +177,12 @@ static float adjust(const fore_sampler *s, float score, int32_t id) {
 static int32_t score_row(fore_sampler *s, const float *logits, float temperature) {
     float *scores = s->scores;
     int n = s->usable;
-    if (temperature == 1) memcpy(scores, logits, (size_t)n * sizeof *scores);
+    if (temperature == 1)
+        memcpy(scores, logits, (size_t)n * sizeof *scores);
     else
         for (int i = 0; i < n; i++) scores[i] = logits[i] / temperature;
-    for (int i = 0; i < s->biased_count; i++) scores[s->biased[i]] = adjust(s, logits[s->biased[i]], s->biased[i]) / temperature;
+    for (int i = 0; i < s->biased_count; i++)
+        scores[s->biased[i]] = adjust(s, logits[s->biased[i]], s->biased[i]) / temperature;
     for (int i = 0; i < s->counted_count; i++)
         scores[s->counted[i]] = adjust(s, logits[s->counted[i]], s->counted[i]) / temperature;
     float best = -INFINITY;
@@ -182,7 +191,8 @@ static int32_t score_row(fore_sampler *s, const float *logits, float temperature
         if (scores[i] > best) {
             best = scores[i];
             id = i;
-        } else if (isnan(scores[i])) scores[i] = -INFINITY;
+        } else if (isnan(scores[i]))
+            scores[i] = -INFINITY;
     }
     return id;
 }
@@ -217,10 +227,11 @@ static uint32_t order_key(float x) {
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-/* Keeps the candidates in order of score (ties: lower id first) until their weights reach top_p of all. transformers adds
- * up from the other end and drops while the sum is <= 1 - p: the same set. Instead of sorting, the weights are added up
- * by the upper 11 bits of the scores' keys, then within the group that reaches the target by the next 11, then by the
- * last 10. Sums are in double; groups add up in order of id, then from the highest group down. */
+/* Keeps the candidates in order of score (ties: lower id first) until their weights reach top_p of all. transformers
+ * adds up from the other end and drops while the sum is <= 1 - p: the same set. Instead of sorting, the weights are
+ * added up by the upper 11 bits of the scores' keys, then within the group that reaches the target by the next 11, then
+ * by the last 10. Sums are in double; groups add up in order of id, then from the highest group down. The target is
+ * always reached: p < 1 stays below 1 by 2^-24, far more than the sums are wrong by. */
 static int keep_top_p(fore_sampler *s, int count, float best) {
     double total = 0, sum = 0;
     int span = 0; /* candidates whose keys begin like the border's */
@@ -254,7 +265,7 @@ static int keep_top_p(fore_sampler *s, int count, float best) {
     int kept = 0;
     for (int i = 0; i < count; i++) {
         uint32_t key = order_key(s->scores[s->ids[i]]);
-        if (s->weights[i] > 0 && (key > border || (key == border && i <= last))) s->ids[kept++] = s->ids[i];
+        if (key > border || (key == border && i <= last)) s->ids[kept++] = s->ids[i];
     }
     return kept;
 }
@@ -301,8 +312,8 @@ void fore_sampler_process(fore_sampler *s, const float *logits, fore_candidates 
 
 /* ---- the draw ---------------------------------------------------------------------------------------------------- */
 
-/* -log(u) is taken from whichever of u and 1 - u is small, where floats are dense: the largest noise (u near 1) then has
- * the full resolution of the 32 bits, and u is never 0 or 1. */
+/* -log(u) is taken from whichever of u and 1 - u is small, where floats are dense: the largest noise (u near 1) then
+ * has the full resolution of the 32 bits, and u is never 0 or 1. */
 float fore_gumbel(uint32_t bits) {
     const float unit = 0x1p-33f;
     float exponential;
@@ -317,7 +328,9 @@ float fore_gumbel(uint32_t bits) {
 }
 
 /* At least fore_gumbel(bits), without a logarithm: the noise is at most -log(1 - u), and 1 - u >= 2^-(zeros + 1). */
-static float gumbel_bound(uint32_t bits) { return (float)((bits ? __builtin_clz(bits) : 32) + 1) * 0.6932f; }
+static float gumbel_bound(uint32_t bits) {
+    return (float)((bits ? __builtin_clz(bits) : 32) + 1) * 0.6932f;
+}
 
 int32_t fore_sampler_choose(fore_sampler *s, const float *logits, uint64_t position) {
     fore_candidates c;

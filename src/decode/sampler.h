@@ -1,6 +1,7 @@
 /* The sampler: a pure function of a row of logits, the position and what was said before. Gumbel-max: the token is the
- * argmax over the allowed tokens of log-probability + g(seed, position, id); lowest id on ties; temperature 0 is argmax.
- * Knows nothing of text or states. Speculation counts drafted tokens provisionally and takes the counts back. */
+ * argmax over the allowed tokens of log-probability + g(seed, position, id); lowest id on ties; temperature 0 is
+ * argmax. Knows nothing of text or states. Speculation counts drafted tokens provisionally and takes the counts back.
+ */
 #ifndef FORE_DECODE_SAMPLER_H
 #define FORE_DECODE_SAMPLER_H
 
@@ -17,16 +18,18 @@ fore_status fore_sampling_check(const fore_sampling *settings, int usable, fore_
  * the embedding table). FORE_ERR_INVALID as fore_sampling_check. */
 fore_status fore_sampler_new(const fore_sampling *settings, int vocab, int usable, fore_sampler **out, fore_error *err);
 void fore_sampler_free(fore_sampler *sampler);
-/* Counts a token of the prompt (repetition penalty) or of the answer (all penalties). Ids outside [0, usable) do nothing. */
+/* Counts a token of the prompt (repetition penalty) or of the answer (all penalties). Ids outside [0, usable) do
+ * nothing. */
 void fore_sampler_count(fore_sampler *sampler, int32_t id, bool answer);
-void fore_sampler_uncount(fore_sampler *sampler, int32_t id, bool answer); /* takes one count back; none: does nothing */
+void fore_sampler_uncount(fore_sampler *sampler, int32_t id,
+                          bool answer); /* takes one count back; none: does nothing */
 /* Chooses the token at absolute position `position` (sequence index of the new token). logits [vocab] are not changed.
  * Takes no memory. A logit that is NaN counts as minus infinity; a row without any other gives id 0. */
 int32_t fore_sampler_choose(fore_sampler *sampler, const float *logits, uint64_t position);
 
-/* What the processors leave of a row: the distribution that choose draws from is softmax over these scores. Never empty.
- * Greedy leaves one id; so does a row whose best score overflows when divided by the temperature (the limit of small
- * temperatures). */
+/* What the processors leave of a row: the distribution that choose draws from is softmax over these scores. Never
+ * empty. Greedy leaves one id; so does a row whose best score overflows when divided by the temperature (the limit of
+ * small temperatures). */
 typedef struct fore_candidates {
     const int32_t *ids;  /* [count] increasing; borrowed until the next call on the sampler */
     const float *scores; /* [usable] by id, of the ids above; borrowed likewise */

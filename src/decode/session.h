@@ -6,6 +6,7 @@
 #include "base/pool.h"
 #include "decode/model.h"
 #include "decode/prepare.h"
+#include "decode/sampler.h"
 #include "decode/stop.h"
 #include "model/tower.h"
 #include "model/trunk.h"

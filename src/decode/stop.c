@@ -11,13 +11,13 @@
 
 struct fore_stop {
     unsigned char class_of[256];
-    int classes;      /* 1 + the number of different bytes in the stop strings; class 0: all other bytes */
-    int *next;        /* [nodes, classes] owned; node 0 is the root */
-    int *depth;       /* [nodes] owned */
-    int *match;       /* [nodes] owned; index of the longest stop string that ends here, or -1 */
-    int *lengths;     /* [count] owned */
-    int node;         /* state after the held text */
-    char *held;       /* [longest stop string] owned; the last depth[node] bytes that were pushed */
+    int classes;  /* 1 + the number of different bytes in the stop strings; class 0: all other bytes */
+    int *next;    /* [nodes, classes] owned; node 0 is the root */
+    int *depth;   /* [nodes] owned */
+    int *match;   /* [nodes] owned; index of the longest stop string that ends here, or -1 */
+    int *lengths; /* [count] owned */
+    int node;     /* state after the held text */
+    char *held;   /* [longest stop string] owned; the last depth[node] bytes that were pushed */
 };
 
 /* The strings as a trie; missing edges stay -1. */
@@ -42,7 +42,8 @@ static void fill_edges(fore_stop *s, int *queue, int *suffix) {
     int head = 0, tail = 0;
     for (int c = 0; c < s->classes; c++) {
         int child = s->next[c];
-        if (child < 0) s->next[c] = 0;
+        if (child < 0)
+            s->next[c] = 0;
         else {
             suffix[child] = 0;
             queue[tail++] = child;
@@ -54,7 +55,8 @@ static void fill_edges(fore_stop *s, int *queue, int *suffix) {
         const int *shorter = s->next + (size_t)suffix[node] * (size_t)s->classes;
         if (s->match[node] < 0) s->match[node] = s->match[suffix[node]]; /* ends here too, starts later */
         for (int c = 0; c < s->classes; c++) {
-            if (row[c] < 0) row[c] = shorter[c];
+            if (row[c] < 0)
+                row[c] = shorter[c];
             else {
                 suffix[row[c]] = shorter[c];
                 queue[tail++] = row[c];
@@ -63,18 +65,21 @@ static void fill_edges(fore_stop *s, int *queue, int *suffix) {
     }
 }
 
-static fore_status check_strings(const char *const *strings, size_t count, size_t *total, size_t *longest, fore_error *err) {
+static fore_status check_strings(const char *const *strings, size_t count, size_t *total, size_t *longest,
+                                 fore_error *err) {
     *total = 0;
     *longest = 0;
     for (size_t i = 0; i < count; i++) {
         size_t n = strings[i] ? strlen(strings[i]) : 0;
-        if (!n) return fore_fail(err, FORE_ERR_INVALID, "stop string %zu: expected at least one byte, found none", i + 1);
+        if (!n)
+            return fore_fail(err, FORE_ERR_INVALID, "stop string %zu: expected at least one byte, found none", i + 1);
         size_t valid = fore_utf8_valid_prefix(strings[i], n);
         if (valid != n)
-            return fore_fail(err, FORE_ERR_INVALID, "stop string %zu: expected UTF-8, found an invalid byte at %zu", i + 1, valid);
+            return fore_fail(err, FORE_ERR_INVALID, "stop string %zu: expected UTF-8, found an invalid byte at %zu",
+                             i + 1, valid);
         if (n > FORE_STOP_BYTES - *total)
-            return fore_fail(err, FORE_ERR_LIMIT, "stop strings: more than %d bytes together; give fewer or shorter ones",
-                             FORE_STOP_BYTES);
+            return fore_fail(err, FORE_ERR_LIMIT,
+                             "stop strings: more than %d bytes together; give fewer or shorter ones", FORE_STOP_BYTES);
         *total += n;
         if (n > *longest) *longest = n;
     }

@@ -1,5 +1,6 @@
 /* Stop strings over a stream of text: holds back what may become a stop string, cuts at the first one that completes.
- * Knows bytes, not tokens. Stop strings are valid UTF-8, so text that comes in whole characters leaves in whole characters. */
+ * Knows bytes, not tokens. Stop strings are valid UTF-8, so text that comes in whole characters leaves in whole
+ * characters. */
 #ifndef FORE_DECODE_STOP_H
 #define FORE_DECODE_STOP_H
 

@@ -27,7 +27,9 @@ static fore_sampler *make(const fore_sampling *set, int vocab, int usable) {
 }
 
 static uint32_t counter;
-static uint32_t below(uint32_t n) { return fore_random_bits(3, 0, counter++, 9) % n; }
+static uint32_t below(uint32_t n) {
+    return fore_random_bits(3, 0, counter++, 9) % n;
+}
 static float normal_like(void) { /* sum of four uniforms, scaled to about a standard deviation of 2 */
     float x = 0;
     for (int i = 0; i < 4; i++) x += (float)below(10000) / 10000 - 0.5f;
@@ -60,8 +62,13 @@ static void kept_sets_of_the_reference(void **state) {
         memcpy(head, take(&at, sizeof head, end), sizeof head);
         memcpy(real, take(&at, sizeof real, end), sizeof real);
         int V = head[0];
-        fore_sampling set = {.temperature = real[0], .top_k = head[1], .top_p = real[1], .min_p = real[2],
-                             .repetition_penalty = real[3], .presence_penalty = real[4], .frequency_penalty = real[5]};
+        fore_sampling set = {.temperature = real[0],
+                             .top_k = head[1],
+                             .top_p = real[1],
+                             .min_p = real[2],
+                             .repetition_penalty = real[3],
+                             .presence_penalty = real[4],
+                             .frequency_penalty = real[5]};
         int said = head[2] + head[3];
         int32_t ids[80];
         assert_true(said <= 80 && head[4] <= 8);
@@ -150,7 +157,8 @@ static int by_score_then_id(const void *a, const void *b) {
     return x < y ? -1 : 1;
 }
 
-/* Top-p against a full sort, on rows with many ties, both zeros, one magnitude or all of them, and tokens of no weight. */
+/* Top-p against a full sort, on rows with many ties, both zeros, one magnitude or all of them, and tokens of no weight.
+ */
 static void top_p_equals_a_full_sort(void **state) {
     (void)state;
     enum { V = 400 };
@@ -231,8 +239,8 @@ static void greedy_and_rows_without_a_choice(void **state) {
 
 static void penalties_by_hand(void **state) {
     (void)state;
-    fore_sampling set = {.temperature = 0.5f, .top_p = 1, .repetition_penalty = 2, .presence_penalty = 0.25f,
-                         .frequency_penalty = 0.5f};
+    fore_sampling set = {
+        .temperature = 0.5f, .top_p = 1, .repetition_penalty = 2, .presence_penalty = 0.25f, .frequency_penalty = 0.5f};
     float row[5] = {4, -4, 4, 4, 1};
     fore_sampler *s = make(&set, 5, 5);
     fore_sampler_count(s, 0, false);
@@ -263,8 +271,8 @@ static void penalties_by_hand(void **state) {
 static void uncount_is_exact(void **state) {
     (void)state;
     enum { V = 50 };
-    fore_sampling set = {.temperature = 1, .top_p = 1, .repetition_penalty = 1.3f, .presence_penalty = 0.4f,
-                         .frequency_penalty = 0.2f};
+    fore_sampling set = {
+        .temperature = 1, .top_p = 1, .repetition_penalty = 1.3f, .presence_penalty = 0.4f, .frequency_penalty = 0.2f};
     fore_sampler *s = make(&set, V, V), *other = make(&set, V, V);
     int counts[2][V] = {{0}};
     float row[V];
@@ -303,10 +311,10 @@ static void noise_is_gumbel(void **state) {
     float before = 1e9f;
     for (int i = 0; i < 200000; i++) {
         /* dense at both ends and at the seam of the two halves, then all over */
-        uint32_t bits = i < 1000      ? (uint32_t)i
-                        : i < 2000    ? UINT32_MAX - (uint32_t)(i - 1000)
-                        : i < 4000    ? 0x80000000u + (uint32_t)(i - 3000)
-                                      : (uint32_t)(i - 4000) * 21913u;
+        uint32_t bits = i < 1000   ? (uint32_t)i
+                        : i < 2000 ? UINT32_MAX - (uint32_t)(i - 1000)
+                        : i < 4000 ? 0x80000000u + (uint32_t)(i - 3000)
+                                   : (uint32_t)(i - 4000) * 21913u;
         double v = ((double)bits + 0.5) * 0x1p-32, want = -log(-log1p(-v));
         double d = fabs((double)fore_gumbel(bits) - want);
         if (d / fmax(1, fabs(want)) > worst) worst = d / fmax(1, fabs(want));
@@ -320,7 +328,8 @@ static void noise_is_gumbel(void **state) {
     assert_true(fore_gumbel(0) > 22.8f && fore_gumbel(UINT32_MAX) > -3.14f && fore_gumbel(UINT32_MAX) < -3.12f);
 }
 
-/* 40 tokens, 40,000 positions. 99.9 % of chi-square with 39 degrees is 72.1; tokens expected less than 5 times are one bin. */
+/* 40 tokens, 40,000 positions. 99.9 % of chi-square with 39 degrees is 72.1; tokens expected less than 5 times are one
+ * bin. */
 static void draws_follow_the_softmax(void **state) {
     (void)state;
     enum { V = 40, DRAWS = 40000 };
@@ -342,11 +351,13 @@ static void draws_follow_the_softmax(void **state) {
         double chi = 0, rare = 0, rare_seen = 0;
         for (int i = 0; i < V; i++) {
             double want = p[i] / total * DRAWS;
-            if (p[i] == 0) assert_int_equal(seen[i], 0);
+            if (p[i] == 0)
+                assert_int_equal(seen[i], 0);
             else if (want < 5) {
                 rare += want;
                 rare_seen += seen[i];
-            } else chi += (seen[i] - want) * (seen[i] - want) / want;
+            } else
+                chi += (seen[i] - want) * (seen[i] - want) / want;
         }
         if (rare > 1) chi += (rare_seen - rare) * (rare_seen - rare) / rare;
         assert_true(chi < 72.1);
@@ -354,7 +365,8 @@ static void draws_follow_the_softmax(void **state) {
     }
 }
 
-/* A flat row of the full vocabulary: the noise alone decides, 248,320 different values. 64 bins, 99.9 % is 104.0 (63). */
+/* A flat row of the full vocabulary: the noise alone decides, 248,320 different values. 64 bins, 99.9 % is 104.0 (63).
+ */
 static void flat_rows_are_drawn_evenly(void **state) {
     (void)state;
     enum { V = 248320, BINS = 64, DRAWS = 640 };
@@ -376,8 +388,13 @@ static void flat_rows_are_drawn_evenly(void **state) {
 static void a_draw_is_pure(void **state) {
     (void)state;
     enum { V = 300, ROWS = 24 };
-    fore_sampling set = {.temperature = 0.8f, .top_k = 50, .top_p = 0.95f, .min_p = 0.01f, .repetition_penalty = 1.1f,
-                         .presence_penalty = 0.2f, .seed = 0xfedcba9876543210u};
+    fore_sampling set = {.temperature = 0.8f,
+                         .top_k = 50,
+                         .top_p = 0.95f,
+                         .min_p = 0.01f,
+                         .repetition_penalty = 1.1f,
+                         .presence_penalty = 0.2f,
+                         .seed = 0xfedcba9876543210u};
     static float rows[ROWS][V];
     int32_t first[ROWS];
     fore_sampler *s = make(&set, V + 5, V);
@@ -448,10 +465,14 @@ static void bad_settings_are_named(void **state) {
         float bad[4];
         const char *text;
     } cases[] = {
-        {offsetof(fore_sampling, temperature), {-1, INFINITY, NAN, -0.001f}, "temperature: expected 0 (greedy) or a positive"},
+        {offsetof(fore_sampling, temperature),
+         {-1, INFINITY, NAN, -0.001f},
+         "temperature: expected 0 (greedy) or a positive"},
         {offsetof(fore_sampling, top_p), {0, 1.01f, NAN, -1}, "top_p: expected more than 0, at most 1"},
         {offsetof(fore_sampling, min_p), {-0.1f, 1.5f, NAN, INFINITY}, "min_p: expected 0 (off) to 1"},
-        {offsetof(fore_sampling, repetition_penalty), {0, -1, INFINITY, NAN}, "repetition_penalty: expected a positive"},
+        {offsetof(fore_sampling, repetition_penalty),
+         {0, -1, INFINITY, NAN},
+         "repetition_penalty: expected a positive"},
         {offsetof(fore_sampling, presence_penalty), {-2.1f, 3, NAN, INFINITY}, "presence_penalty: expected -2 to 2"},
         {offsetof(fore_sampling, frequency_penalty), {-2.1f, 3, NAN, INFINITY}, "frequency_penalty: expected -2 to 2"},
     };
@@ -491,11 +512,17 @@ static void bad_settings_are_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kept_sets_of_the_reference), cmocka_unit_test(ties), cmocka_unit_test(top_p_equals_a_full_sort),
-        cmocka_unit_test(greedy_and_rows_without_a_choice), cmocka_unit_test(penalties_by_hand),
-        cmocka_unit_test(uncount_is_exact), cmocka_unit_test(noise_is_gumbel),
-        cmocka_unit_test(draws_follow_the_softmax), cmocka_unit_test(flat_rows_are_drawn_evenly),
-        cmocka_unit_test(a_draw_is_pure), cmocka_unit_test(skipping_changes_nothing),
+        cmocka_unit_test(kept_sets_of_the_reference),
+        cmocka_unit_test(ties),
+        cmocka_unit_test(top_p_equals_a_full_sort),
+        cmocka_unit_test(greedy_and_rows_without_a_choice),
+        cmocka_unit_test(penalties_by_hand),
+        cmocka_unit_test(uncount_is_exact),
+        cmocka_unit_test(noise_is_gumbel),
+        cmocka_unit_test(draws_follow_the_softmax),
+        cmocka_unit_test(flat_rows_are_drawn_evenly),
+        cmocka_unit_test(a_draw_is_pure),
+        cmocka_unit_test(skipping_changes_nothing),
         cmocka_unit_test(bad_settings_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

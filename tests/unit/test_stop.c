@@ -12,7 +12,9 @@
 #include "decode/stop.h"
 
 static uint32_t counter;
-static uint32_t below(uint32_t n) { return fore_random_bits(11, 0, counter++, 0) % n; }
+static uint32_t below(uint32_t n) {
+    return fore_random_bits(11, 0, counter++, 0) % n;
+}
 
 /* The stop string that completes first in text: earliest end, then earliest start, then lowest index; or -1. */
 static int search(const char *text, size_t size, const char *const *strings, size_t count, size_t *start) {
@@ -40,7 +42,8 @@ static size_t pending(const char *text, size_t size, const char *const *strings,
 }
 
 /* Pushes text in pieces (of whole characters when `whole`), comparing with the search after each; returns the match. */
-static int run_case(const char *text, size_t size, const char *const *strings, size_t count, uint32_t piece, bool whole) {
+static int run_case(const char *text, size_t size, const char *const *strings, size_t count, uint32_t piece,
+                    bool whole) {
     fore_stop *stop;
     fore_error err;
     assert_int_equal(fore_stop_new(strings, count, &stop, &err), FORE_OK);
@@ -90,16 +93,20 @@ static void every_split_of_random_texts(void **state) {
             strings[s][n] = 0;
             list[s] = strings[s];
         }
-        if (run_case(text, size, list, count, 1 + below(9), false) < 0) misses++;
-        else matches++;
+        if (run_case(text, size, list, count, 1 + below(9), false) < 0)
+            misses++;
+        else
+            matches++;
     }
     assert_true(matches > 500 && misses > 500); /* both kinds were really tried */
 }
 
-/* Letters of one to four bytes that share lead and continuation bytes; pieces are whole characters, so is the output. */
+/* Letters of one to four bytes that share lead and continuation bytes; pieces are whole characters, so is the output.
+ */
 static void characters_stay_whole(void **state) {
     (void)state;
-    static const char *letters[] = {"a", "\xC3\xA9", "\xC3\xA8", "\xE2\x82\xAC", "\xE2\x82\xA9", "\xF0\x9F\x98\x80", "\xF0\x9F\x98\xA9"};
+    static const char *letters[] = {
+        "a", "\xC3\xA9", "\xC3\xA8", "\xE2\x82\xAC", "\xE2\x82\xA9", "\xF0\x9F\x98\x80", "\xF0\x9F\x98\xA9"};
     int matches = 0;
     for (int i = 0; i < 3000; i++) {
         char text[200] = "", strings[3][40] = {"", "", ""};
