@@ -5,7 +5,8 @@
  * by all tiles of rows. Between blocks of K the accumulators wait in memory, whole, so that the order of summation does not
  * change. All buffers are on the stack, below 200 KB.
  *
- * Set by kern_ISA.c: V16_MM_DIRECT(X) lists X(R, B) for R = 1, 2, ... few rows; V16_MM_TILED(X) lists X(R) up to V16_MM_ROWS,
+ * Set by kern_ISA.c: V16_MM_DIRECT(X) lists X(R, B) for R = 1 .. V16_MM_STREAM_ROWS, the rows of a tile
+ * of the first way, which is taken for up to V16_MM_FEW rows; V16_MM_TILED(X) lists X(R) up to V16_MM_ROWS,
  * the rows of a tile, which has V16_MM_WIDE outputs. */
 #ifndef FORE_KERNELS_V16_MATMUL_H
 #define FORE_KERNELS_V16_MATMUL_H
@@ -69,11 +70,20 @@ FORE_INLINE void v16_mm_stream(const int kind, const int R, const int B, float *
     v16_mm_finish(R, B, acc, y, ldy);
 }
 
+/* T rows in tiles of R, one or more; where R does not divide T, the last tile computes some rows a second time. */
 FORE_INLINE void v16_mm_direct(const int kind, const int R, const int B, float *y, size_t ldy, const float *x, size_t ldx,
-                               const unsigned char *W, size_t n0, size_t n1, size_t K) {
-    size_t row = K * v16_width(kind), n = n0;
-    for (; n + (size_t)B <= n1; n += (size_t)B) v16_mm_stream(kind, R, B, y + n, ldy, x, ldx, W + n * row, row, K);
-    for (; n < n1; n++) v16_mm_stream(kind, R, 1, y + n, ldy, x, ldx, W + n * row, row, K);
+                               const unsigned char *W, size_t T, size_t n0, size_t n1, size_t K) {
+    size_t row = K * v16_width(kind), n = n0, last = T - (size_t)R;
+    for (; n + (size_t)B <= n1; n += (size_t)B)
+        for (size_t t = 0; t < T; t += (size_t)R) {
+            size_t from = t < last ? t : last;
+            v16_mm_stream(kind, R, B, y + from * ldy + n, ldy, x + from * ldx, ldx, W + n * row, row, K);
+        }
+    for (; n < n1; n++)
+        for (size_t t = 0; t < T; t += (size_t)R) {
+            size_t from = t < last ? t : last;
+            v16_mm_stream(kind, R, 1, y + from * ldy + n, ldy, x + from * ldx, ldx, W + n * row, row, K);
+        }
 }
 
 /* K weights of `count` outputs to [K/16 rounded up, count, 16], with zeros after K. */
@@ -162,14 +172,18 @@ FORE_INLINE size_t v16_mm_group(size_t T, size_t K) {
 
 FORE_INLINE void v16_mm(const int kind, float *y, size_t ldy, const float *x, size_t ldx, const unsigned char *W, int rows, int n0,
                         int n1, int depth) {
-    size_t K = (size_t)depth, row = K * v16_width(kind), end = (size_t)n1;
-    switch (rows) {
+    if (rows < 1) return;
+    size_t T = (size_t)rows, K = (size_t)depth, row = K * v16_width(kind), end = (size_t)n1;
+    if (T <= V16_MM_FEW) {
+        size_t tiles = (T + V16_MM_STREAM_ROWS - 1) / V16_MM_STREAM_ROWS;
+        switch ((T + tiles - 1) / tiles) {
 #define V16_CASE(r, b) \
-    case r: v16_mm_direct(kind, r, b, y, ldy, x, ldx, W, (size_t)n0, end, K); return;
-        V16_MM_DIRECT(V16_CASE)
+    case r: v16_mm_direct(kind, r, b, y, ldy, x, ldx, W, T, (size_t)n0, end, K); return;
+            V16_MM_DIRECT(V16_CASE)
 #undef V16_CASE
+        }
     }
-    size_t T = rows > 0 ? (size_t)rows : 0, group = T ? v16_mm_group(T, K) : 1;
+    size_t group = v16_mm_group(T, K);
     for (size_t t = 0; t < T; t += group)
         for (size_t n = (size_t)n0; n < end; n += V16_MM_BLOCK)
             v16_mm_block(kind, y + t * ldy + n, ldy, x + t * ldx, ldx, W + n * row, T - t < group ? T - t : group,
