@@ -50,7 +50,7 @@ FORE_INLINE void v16_mm_stream(const int kind, const int R, const int B, float *
     for (; k + 16 <= K; k += 16) {
         FORE_UNROLL for (int b = 0; b < B; b++) {
             const unsigned char *p = w + (size_t)b * row + k * v16_width(kind);
-            __builtin_prefetch(p + V16_MM_AHEAD);
+            __builtin_prefetch(p + (size_t)B * row); /* the next B outputs; harmless behind the last */
             weight[b] = v16_weights16(kind, p);
         }
         FORE_UNROLL for (int r = 0; r < R; r++) {
