@@ -48,12 +48,14 @@ FORE_INLINE void v16_mm_stream(const int kind, const int R, const int B, float *
     FORE_UNROLL for (int i = 0; i < R * B; i++) acc[i] = v16_zero();
     size_t k = 0;
     for (; k + 16 <= K; k += 16) {
+        v16 first = v16_load(x + k);
         FORE_UNROLL for (int b = 0; b < B; b++) {
             const unsigned char *p = w + (size_t)b * row + k * v16_width(kind);
             __builtin_prefetch(p + (size_t)B * row); /* the next B outputs; harmless behind the last */
             weight[b] = v16_weights16(kind, p);
+            acc[b] = v16_fma(first, weight[b], acc[b]);
         }
-        FORE_UNROLL for (int r = 0; r < R; r++) {
+        FORE_UNROLL for (int r = 1; r < R; r++) {
             v16 in = v16_load(x + (size_t)r * ldx + k);
             v16_pin(&in); /* one load, not one for every use */
             FORE_UNROLL for (int b = 0; b < B; b++) acc[r * B + b] = v16_fma(in, weight[b], acc[r * B + b]);
