@@ -29,9 +29,12 @@ fore_status fore_fail_prefix(fore_error *err, fore_status code, const char *form
     va_start(args, format);
     int n = vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
-    if (n >= 0 && (size_t)n < sizeof err->text - 1) {
-        int room = (int)sizeof err->text - 1 - n;
-        snprintf(err->text + n, (size_t)room + 1, ": %.*s", room > 2 ? room - 2 : 0, old);
+    size_t used = n < 0 ? 0 : (size_t)n, room = sizeof err->text - 1;
+    if (used + 2 < room) {
+        memcpy(err->text + used, ": ", 2);
+        size_t rest = strlen(old), fits = room - used - 2;
+        memcpy(err->text + used + 2, old, rest < fits ? rest : fits);
+        err->text[used + 2 + (rest < fits ? rest : fits)] = 0;
     }
     err->code = code;
     return code;

@@ -35,7 +35,7 @@ fore_status fore_mrope_positions(const int32_t *ids, size_t n, int32_t image_tok
         }
         if (image == grid_count)
             return fore_fail(err, FORE_ERR_INVALID, "mrope: an image pad at token %zu has no picture (%zu given)", i, grid_count);
-        int block[3];
+        int block[3] = {0};
         fore_status s = block_of(grids[image], image, merge, block, err);
         if (s) return s;
         size_t want = (size_t)block[0] * (size_t)block[1] * (size_t)block[2], run = 0;
