@@ -6,8 +6,9 @@
 
 variants.json  a list of {name, set, cases, decode}: `set` replaces members of the base tokenizer.json (model: member by
                member); cases are [text, ids], decode are [ids, text, text without special tokens]
-blocks.json    for every block of 64 code points a 64-bit FNV-1a hash of the ids (4 bytes each, little endian) of
-               block_text(), with the base tokenizer's regex and with the one that counts marks as letters
+blocks.json    {set, blocks}: for every block of 64 code points a 64-bit FNV-1a hash of the ids (4 bytes each, little
+               endian) of block_text(), with the base tokenizer's regex and with the one that counts marks as letters;
+               the vocabulary has merges across the border of a character, so that ids tell where words begin and end
 """
 import io
 import json
@@ -134,9 +135,28 @@ def fnv(ids):
     return f"{h:016x}"
 
 
+def border_model():
+    """All bytes, and pairs that join a character of two bytes and more with what block_text puts around it."""
+    spell = {v: k for k, v in byte_characters().items()}
+    vocab = {spell[b]: b for b in range(256)}
+    merges = [[spell[before], spell[lead]] for before in b"e " for lead in range(0xC2, 0xF5)]
+    merges += [[spell[trail], spell[after]] for trail in range(0x80, 0xC0) for after in b"1\n"]
+    for left, right in merges:
+        vocab[left + right] = len(vocab)
+    return {"vocab": vocab, "merges": merges}
+
+
+def byte_characters():
+    """GPT-2's table: the visible character of each byte, as character: byte."""
+    own = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in own]
+    return {chr(b): b for b in own} | {chr(256 + i): b for i, b in enumerate(others)}
+
+
 def blocks():
-    own = Tokenizer.from_str(json.dumps(BASE))
-    mark = json.loads(json.dumps(BASE))
+    changes = {"added_tokens": [], "model": border_model()}
+    own = Tokenizer.from_str(json.dumps(overlay(changes)))
+    mark = overlay(changes)
     mark["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = MARK_REGEX
     mark = Tokenizer.from_str(json.dumps(mark))
     starts = [*range(0, 0x3400, 64), *range(0x3400, 0x9FC0, 1024), *range(0x9FC0, 0xAC40, 64), *range(0xAC40, 0xD780, 512),
@@ -144,7 +164,7 @@ def blocks():
               *range(0x16800, 0x17000, 64), *range(0x17000, 0x18800, 512), *range(0x18800, 0x1B300, 64),
               *range(0x1BC00, 0x20000, 64), *range(0x20000, 0x33480, 1024), 0x2A6C0, 0x2B700, 0x2B740, 0x2CE80, 0x2EBC0, 0x2EBE0, 0x2F800,
               0x30000, 0x31340, 0x31350, 0x32380, 0x323C0, 0x40000, 0xE0000, 0xE0040, 0xE0100, 0xF0000, 0x10FF80, 0x10FFC0]
-    return [[s, fnv(own.encode(block_text(s)).ids), fnv(mark.encode(block_text(s)).ids)] for s in starts]
+    return {"set": changes, "blocks": [[s, fnv(own.encode(block_text(s)).ids), fnv(mark.encode(block_text(s)).ids)] for s in starts]}
 
 
 def main():
@@ -156,7 +176,7 @@ def main():
             info = tarfile.TarInfo(name)
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
-    print(path, path.stat().st_size, {k: len(v) for k, v in files.items()})
+    print(path, path.stat().st_size)
 
 
 main()

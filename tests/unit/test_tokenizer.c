@@ -266,11 +266,14 @@ static void expect_hash(const fore_tokenizer *t, const fore_buf *text, const cha
 static void all_of_unicode(void **state) {
     (void)state;
     cJSON *cases = read_json(TABLES "cases.json"), *blocks = read_json(MADE "blocks.json");
-    fore_tokenizer *own = open_with(TABLES "tokenizer.json", NULL, false);
-    fore_tokenizer *mark = open_with(TABLES "tokenizer.json", text_of(cases, "regex_class"), false);
+    cJSON *base = read_json(TABLES "tokenizer.json");
+    cJSON *file = overlay(base, cJSON_GetObjectItemCaseSensitive(blocks, "set"));
+    cJSON *config = cJSON_CreateObject();
+    cJSON_AddStringToObject(config, "pretokenize_regex", text_of(cases, "regex_class"));
+    fore_tokenizer *own = make(file, NULL), *mark = make(file, config);
     fore_buf text = {0};
     int count = 0;
-    for (const cJSON *b = blocks->child; b; b = b->next, count++) {
+    for (const cJSON *b = list_of(blocks, "blocks")->child; b; b = b->next, count++) {
         uint32_t first = (uint32_t)b->child->valueint;
         block_text(&text, first);
         expect_hash(own, &text, b->child->next->valuestring, first);
@@ -280,6 +283,9 @@ static void all_of_unicode(void **state) {
     fore_buf_free(&text);
     fore_tokenizer_close(own);
     fore_tokenizer_close(mark);
+    cJSON_Delete(base);
+    cJSON_Delete(file);
+    cJSON_Delete(config);
     cJSON_Delete(cases);
     cJSON_Delete(blocks);
 }
