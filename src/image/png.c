@@ -110,8 +110,8 @@ static void read_transparency(reader *r) {
 
 /* Sample x of a row of 1, 2, 4 or 8 bits. */
 static uint32_t packed_sample(const uint8_t *raw, size_t x, int depth) {
-    size_t bit = x * (size_t)depth;
-    return raw[bit >> 3] >> (8 - depth - (int)(bit & 7)) & ((1 << depth) - 1);
+    size_t bit = x * (size_t)depth, below = 8 - (size_t)depth - (bit & 7);
+    return (uint32_t)raw[bit >> 3] >> below & ((1u << depth) - 1);
 }
 
 static void convert_row(const reader *r, const uint8_t *raw, uint8_t *rgb) {

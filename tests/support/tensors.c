@@ -14,7 +14,7 @@ typedef struct copy {
     void *data;
 } copy;
 
-struct golden_file {
+struct tensor_file {
     char *bytes;
     size_t size, start; /* start of the data */
     cJSON *header;
@@ -31,7 +31,7 @@ static _Noreturn void give_up(const char *format, ...) {
     exit(99);
 }
 
-char *golden_read(const char *path, size_t *size) {
+char *read_file(const char *path, size_t *size) {
     FILE *f = fopen(path, "rb");
     if (!f) give_up("%s: cannot be opened", path);
     fseek(f, 0, SEEK_END);
@@ -45,10 +45,10 @@ char *golden_read(const char *path, size_t *size) {
     return bytes;
 }
 
-golden_file *golden_open(const char *path) {
-    golden_file *file = calloc(1, sizeof *file);
+tensor_file *tensors_open(const char *path) {
+    tensor_file *file = calloc(1, sizeof *file);
     if (!file) give_up("out of memory");
-    file->bytes = golden_read(path, &file->size);
+    file->bytes = read_file(path, &file->size);
     uint64_t length = 0;
     for (int i = 7; i >= 0; i--) length = length << 8 | (unsigned char)file->bytes[i];
     if (file->size < 8 || length > file->size - 8) give_up("%s: not a safetensors file", path);
@@ -58,7 +58,7 @@ golden_file *golden_open(const char *path) {
     return file;
 }
 
-void golden_close(golden_file *file) {
+void tensors_close(tensor_file *file) {
     for (copy *c = file->copies, *next; c; c = next) {
         next = c->next;
         free(c->data);
@@ -69,7 +69,7 @@ void golden_close(golden_file *file) {
     free(file);
 }
 
-static const void *aligned(golden_file *file, const char *from, size_t bytes) {
+static const void *aligned(tensor_file *file, const char *from, size_t bytes) {
     for (copy *c = file->copies; c; c = c->next)
         if (c->from == from) return c->data;
     copy *c = calloc(1, sizeof *c);
@@ -81,14 +81,14 @@ static const void *aligned(golden_file *file, const char *from, size_t bytes) {
     return data;
 }
 
-int golden_find(golden_file *file, const char *name, golden *out) {
+int tensors_find(tensor_file *file, const char *name, tensor_view *out) {
     const cJSON *entry = cJSON_GetObjectItemCaseSensitive(file->header, name);
     if (!entry) return 0;
     const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(entry, "data_offsets");
     const cJSON *shape = cJSON_GetObjectItemCaseSensitive(entry, "shape"), *side;
     size_t begin = (size_t)cJSON_GetArrayItem(offsets, 0)->valuedouble;
     size_t end = (size_t)cJSON_GetArrayItem(offsets, 1)->valuedouble;
-    *out = (golden){.dtype = cJSON_GetObjectItemCaseSensitive(entry, "dtype")->valuestring, .bytes = end - begin};
+    *out = (tensor_view){.dtype = cJSON_GetObjectItemCaseSensitive(entry, "dtype")->valuestring, .bytes = end - begin};
     if (end < begin || end > file->size - file->start) give_up("%s: outside the file", name);
     cJSON_ArrayForEach(side, shape) {
         if (out->dims == 8) give_up("%s: more than 8 dimensions", name);
@@ -98,9 +98,9 @@ int golden_find(golden_file *file, const char *name, golden *out) {
     return 1;
 }
 
-golden golden_get(golden_file *file, const char *name, const char *dtype) {
-    golden g;
-    if (!golden_find(file, name, &g)) give_up("%s: no such tensor", name);
+tensor_view tensors_get(tensor_file *file, const char *name, const char *dtype) {
+    tensor_view g;
+    if (!tensors_find(file, name, &g)) give_up("%s: no such tensor", name);
     if (strcmp(g.dtype, dtype) != 0) give_up("%s: dtype %s, expected %s", name, g.dtype, dtype);
     return g;
 }

@@ -5,23 +5,23 @@
 
 #include <stddef.h>
 
-typedef struct golden_file golden_file;
-typedef struct golden {
-    const char *dtype; /* "F32", "U8", ...; borrowed until golden_close */
+typedef struct tensor_file tensor_file;
+typedef struct tensor_view {
+    const char *dtype; /* "F32", "U8", ...; borrowed until tensors_close */
     int dims;
     size_t shape[8];
     size_t bytes;
-    const void *data; /* borrowed until golden_close; aligned to 64 bytes */
-} golden;
+    const void *data; /* borrowed until tensors_close; aligned to 64 bytes */
+} tensor_view;
 
-golden_file *golden_open(const char *path);
-void golden_close(golden_file *file);
+tensor_file *tensors_open(const char *path);
+void tensors_close(tensor_file *file);
 /* false: no such tensor */
-int golden_find(golden_file *file, const char *name, golden *out);
+int tensors_find(tensor_file *file, const char *name, tensor_view *out);
 /* The tensor, which must exist with this dtype. */
-golden golden_get(golden_file *file, const char *name, const char *dtype);
+tensor_view tensors_get(tensor_file *file, const char *name, const char *dtype);
 
 /* A whole file, NUL-terminated; free with free. */
-char *golden_read(const char *path, size_t *size);
+char *read_file(const char *path, size_t *size);
 
 #endif

@@ -28,7 +28,7 @@
 static uint8_t *load(const char *folder, const char *name, size_t *size) {
     char path[512];
     snprintf(path, sizeof path, FORE_DATA "/%s/%s", folder, name);
-    return (uint8_t *)golden_read(path, size);
+    return (uint8_t *)read_file(path, size);
 }
 
 static fore_status decode_file(const char *folder, const char *name, const fore_limits *limits, fore_pixels *out,
@@ -49,21 +49,21 @@ static fore_status decode_file(const char *folder, const char *name, const fore_
 static void check_folder(const char *folder, int expect_equal, int expect_refused) {
     char path[512];
     snprintf(path, sizeof path, FORE_DATA "/%s/decode.json", folder);
-    char *text = golden_read(path, NULL);
+    char *text = read_file(path, NULL);
     cJSON *names = cJSON_Parse(text);
     assert_non_null(names);
     snprintf(path, sizeof path, FORE_DATA "/%s/decode.safetensors", folder);
-    golden_file *goldens = golden_open(path);
+    tensor_file *goldens = tensors_open(path);
     int equal = 0, refused = 0, wrong = 0;
     const cJSON *item;
     cJSON_ArrayForEach(item, names) {
         const char *name = item->string;
         fore_pixels pixels;
         fore_error err = {0};
-        golden g;
+        tensor_view g;
         fore_status s = decode_file(folder, name, NULL, &pixels, &err);
         bool unsupported = strstr(name, ".gif") || strstr(name, ".bmp");
-        if (unsupported || !golden_find(goldens, name, &g)) {
+        if (unsupported || !tensors_find(goldens, name, &g)) {
             refused++;
             if (s != (unsupported ? FORE_ERR_UNSUPPORTED : FORE_ERR_FORMAT)) wrong++, print_error("%s: status %d\n", name, s);
             fore_pixels_free(&pixels);
@@ -83,7 +83,7 @@ static void check_folder(const char *folder, int expect_equal, int expect_refuse
         equal++;
         fore_pixels_free(&pixels);
     }
-    golden_close(goldens);
+    tensors_close(goldens);
     cJSON_Delete(names);
     free(text);
     assert_int_equal(wrong, 0);
