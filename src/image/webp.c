@@ -15,7 +15,9 @@ static fore_status fail_decode(const fore_encoded *in, VP8StatusCode code, fore_
     case VP8_STATUS_SUSPENDED:
         return fore_fail(err, FORE_ERR_FORMAT, "%s: the WebP file is truncated: its %zu bytes end before the picture does",
                          in->name, in->size);
-    default: return fore_fail(err, FORE_ERR_FORMAT, "%s: broken WebP: its picture data cannot be decoded", in->name);
+    default: /* the library does not always tell the two apart */
+        return fore_fail(err, FORE_ERR_FORMAT, "%s: broken WebP: its picture data cannot be decoded (or memory is out)",
+                         in->name);
     }
 }
 
