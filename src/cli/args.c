@@ -2,6 +2,7 @@
 #include "cli/args.h"
 
 #include <errno.h>
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -115,13 +116,10 @@ static int store_value(cli_options *options, const cli_flag *f, const char *valu
         double number = strtod(value, &end);
         if (end == value || *end || !(number >= f->low && number <= f->high)) {
             char range[64];
-            if (f->high <= 1)
-                snprintf(range, sizeof range, " from %g to %g", f->low, f->high);
-            else if (f->low == 0)
-                snprintf(range, sizeof range, ", 0 or more");
-            else
-                snprintf(range, sizeof range, "%s", f->low > 0 ? " above 0" : "");
-            return cli_fail_usage(options->verb, "--%s: expected a number%s, found '%s'", f->name, range, value);
+            if (f->low == FLT_MIN) snprintf(range, sizeof range, "above 0%s", f->high <= 1 ? ", at most 1" : "");
+            else if (f->high == FLT_MAX) snprintf(range, sizeof range, "from %g up", f->low);
+            else snprintf(range, sizeof range, "from %g to %g", f->low, f->high);
+            return cli_fail_usage(options->verb, "--%s: expected a number %s, found '%s'", f->name, range, value);
         }
         *(double *)at = number;
         return CLI_OK;

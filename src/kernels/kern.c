@@ -37,6 +37,9 @@ int fore_kern_list(const fore_kern *list[8]) {
 #if defined(__aarch64__) && defined(FORE_HAVE_NEON)
     list[n++] = &fore_kern_neon; /* part of every aarch64 */
 #elif defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
+        list[n++] = &fore_kern_avx512;
 #endif
     return n;
 }
