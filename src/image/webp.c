@@ -43,10 +43,14 @@ static fore_status decode_frame(const fore_encoded *in, const WebPIterator *fram
 }
 
 static int read_orientation(const WebPDemuxer *demux) {
-    int orientation = 1;
+    int orientation = -1;
     WebPChunkIterator chunk = {0};
     if (WebPDemuxGetChunk(demux, "EXIF", 1, &chunk)) orientation = fore_exif_orientation(chunk.chunk.bytes, chunk.chunk.size);
     WebPDemuxReleaseChunkIterator(&chunk);
+    if (orientation < 0 && WebPDemuxGetChunk(demux, "XMP ", 1, &chunk)) {
+        orientation = fore_xmp_orientation(chunk.chunk.bytes, chunk.chunk.size);
+        WebPDemuxReleaseChunkIterator(&chunk);
+    }
     return orientation;
 }
 
