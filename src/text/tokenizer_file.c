@@ -84,13 +84,14 @@ static fore_status read_vocab(fore_tokenizer *t, const cJSON *model, fore_error 
         return fore_fail(err, FORE_ERR_FORMAT, "model.vocab: expected an object of token: id, found %s",
                          vocab ? "something else" : "nothing");
     int32_t largest = 0;
-    for (const cJSON *v = vocab->child; v; v = v->next) {
+    size_t count = 0;
+    for (const cJSON *v = vocab->child; v; v = v->next, count++) {
         if (!cJSON_IsNumber(v)) return fore_fail(err, FORE_ERR_FORMAT, "model.vocab: the id of \"%.80s\" is no number", v->string);
         fore_status s = check_id(v->valuedouble, v->string, err);
         if (s) return fore_fail_prefix(err, s, "model.vocab");
         if ((int32_t)v->valuedouble > largest) largest = (int32_t)v->valuedouble;
     }
-    if (fore_buf_reserve(&t->piece_bytes, 1)) return no_memory(err);
+    if (fore_buf_reserve(&t->piece_bytes, 1) || fore_names_reserve(&t->vocab, count)) return no_memory(err);
     fore_status s = grow_pieces(t, (size_t)largest + 1, err);
     for (const cJSON *v = vocab->child; v && !s; v = v->next) {
         size_t size = strlen(v->string);
