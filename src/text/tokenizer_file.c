@@ -14,6 +14,7 @@
 enum {
     MAX_ID = (1 << 22) - 1, /* more than ten times the largest published vocabulary */
     MAX_NESTING = 8,        /* of Sequence in Sequence */
+    MAX_ADDED = 1024,       /* bytes of an added token: a text is compared with it from every byte on */
 };
 
 static fore_status no_memory(fore_error *err) {
@@ -374,6 +375,8 @@ static fore_status read_pre_tokenizer(fore_tokenizer *t, const fore_tokenizer_so
 static fore_status add_token(fore_tokenizer *t, const char *content, fore_added_token token, fore_error *err) {
     size_t size = strlen(content);
     if (!size) return FORE_OK; /* the reference passes over them, too */
+    if (size > MAX_ADDED)
+        return fore_fail(err, FORE_ERR_LIMIT, "\"%.80s...\" has %zu bytes, the limit is %d", content, size, MAX_ADDED);
     int32_t known = fore_names_find(&t->vocab, content, size);
     if (known >= 0) token.id = known; /* the reference's choice where the two differ */
     int32_t at = fore_added_find(&t->added, content, size);

@@ -426,6 +426,24 @@ static double run(const fore_tokenizer *t, const char *unit, const char *end, si
     return took;
 }
 
+/* Opening the real vocabulary against parsing its JSON, which any program has to do: tables, not searches. */
+static void opening_is_quick(void **state) {
+    (void)state;
+    double parse_took = 1e9, open_took = 1e9;
+    for (int i = 0; i < 2; i++) {
+        double start = seconds();
+        cJSON *tree;
+        assert_int_equal(fore_json_read(REAL "tokenizer.json", (size_t)1 << 28, &tree, NULL), FORE_OK);
+        cJSON_Delete(tree);
+        double middle = seconds();
+        fore_tokenizer_close(open_with(REAL "tokenizer.json", NULL, false));
+        double end = seconds();
+        if (middle - start < parse_took) parse_took = middle - start;
+        if (end - middle < open_took) open_took = end - middle;
+    }
+    if (open_took > 5 * parse_took + 0.1) fail_msg("opening takes %g s, its JSON %g s", open_took, parse_took);
+}
+
 static const struct {
     const char *unit, *end;
 } hostile[] = {
@@ -603,6 +621,7 @@ int main(void) {
         cmocka_unit_test(interpreted_is_enough),
         cmocka_unit_test(endless_regex_is_stopped),
         cmocka_unit_test(threads_share_it),
+        cmocka_unit_test(opening_is_quick),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -239,6 +239,11 @@ static void bad_added(void **state) {
            FORE_ERR_FORMAT, "<x>");
     refuse(with_top(""), "{\"added_tokens_decoder\":{\"1\":{\"content\":\"<x>\"}}}", FORE_ERR_FORMAT,
            "tokenizer_config.json");
+
+    char *longest;
+    assert_true(asprintf(&longest, ",\"added_tokens\":[{\"content\":\"%01025d\",\"id\":9}]", 0) > 0);
+    refuse(with_top(longest), NULL, FORE_ERR_LIMIT, "1025 bytes");
+    free(longest);
 }
 
 /* Every prefix of a good file is refused, or is the file. */
