@@ -130,8 +130,8 @@ const cli_verb cli_render_verb = {
     .operand = NULL,
     .usage = "--messages FILE [flags]",
     .summary = "print the prompt text that a chat template makes",
-    .about = "Prints the exact text and nothing else. With --model the template and the special\n"
-             "tokens are the model's; with --template every variable comes from --option, as in\n"
-             "--option bos_token='\"<s>\"'.\n",
+    .about = "Prints the exact text and nothing else. With --model the template and the\n"
+             "special tokens are the model's; with --template every variable comes from\n"
+             "--option, as in --option bos_token='\"<s>\"'.\n",
     .run = run,
 };
