@@ -22,6 +22,7 @@
 
 #if FAILING_MALLOC
 static bool malloc_armed;
+static bool malloc_stays_out; /* the requests after it are refused too, until disarmed */
 static long malloc_left;    /* requests before the one that is refused */
 static bool malloc_refused; /* it was */
 static long malloc_live;    /* blocks asked for and not freed, since the start */
@@ -33,7 +34,7 @@ void __libc_free(void *p);
 
 static bool malloc_refuses(void) {
     if (!malloc_armed || malloc_left-- > 0) return false;
-    malloc_armed = false;
+    malloc_armed = malloc_stays_out;
     malloc_refused = true;
     errno = ENOMEM;
     return true;
