@@ -16,4 +16,9 @@ void *fore_arena_alloc(fore_arena *arena, size_t count, size_t size);
 char *fore_arena_copy(fore_arena *arena, const char *text, size_t size);
 void fore_arena_free(fore_arena *arena);
 
+enum { FORE_ARENA_ALIGN = 64 };
+/* The next `count` floats of a block of memory that the caller owns, aligned; *at moves behind them. The block must have
+ * FORE_ARENA_ALIGN bytes to spare for each call. */
+float *fore_carve(char **at, size_t count);
+
 #endif

@@ -29,7 +29,13 @@ fore_status fore_fail_prefix(fore_error *err, fore_status code, const char *form
     va_start(args, format);
     int n = vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
-    if (n >= 0 && (size_t)n < sizeof err->text) snprintf(err->text + n, sizeof err->text - (size_t)n, ": %s", old);
+    size_t used = n < 0 ? 0 : (size_t)n, room = sizeof err->text - 1;
+    if (used + 2 < room) {
+        memcpy(err->text + used, ": ", 2);
+        size_t rest = strlen(old), fits = room - used - 2;
+        memcpy(err->text + used + 2, old, rest < fits ? rest : fits);
+        err->text[used + 2 + (rest < fits ? rest : fits)] = 0;
+    }
     err->code = code;
     return code;
 }

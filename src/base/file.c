@@ -12,29 +12,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static fore_status open_regular(const char *path, int *fd, size_t *size, fore_error *err) {
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
+#include "base/buf.h"
+
+static fore_status open_for_reading(const char *path, int flags, int *fd, struct stat *st, fore_error *err) {
+    *fd = open(path, O_RDONLY | O_CLOEXEC | flags);
     if (*fd < 0) return fore_fail(err, FORE_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
-    struct stat st;
-    if (fstat(*fd, &st)) {
-        int e = errno;
-        close(*fd);
-        return fore_fail(err, FORE_ERR_IO, "%s: cannot stat: %s", path, strerror(e));
-    }
-    if (!S_ISREG(st.st_mode)) {
-        close(*fd);
-        return fore_fail(err, FORE_ERR_IO, "%s: not a regular file", path);
-    }
-    *size = (size_t)st.st_size;
-    return FORE_OK;
+    const char *problem = fstat(*fd, st) ? strerror(errno) : S_ISDIR(st->st_mode) ? "it is a folder" : NULL;
+    if (!problem) return FORE_OK;
+    close(*fd);
+    return fore_fail(err, FORE_ERR_IO, "%s: cannot read: %s", path, problem);
 }
 
 fore_status fore_map_open(const char *path, fore_map *out, fore_error *err) {
     *out = (fore_map){0};
     int fd;
-    size_t size;
-    fore_status s = open_regular(path, &fd, &size, err);
+    struct stat st;
+    /* A pipe must not hold the open up; regular files know no such waiting. */
+    fore_status s = open_for_reading(path, O_NONBLOCK, &fd, &st, err);
     if (s) return s;
+    if (!S_ISREG(st.st_mode)) {
+        close(fd);
+        return fore_fail(err, FORE_ERR_IO, "%s: not a regular file", path);
+    }
+    size_t size = (size_t)st.st_size;
     if (size) {
         void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p == MAP_FAILED) {
@@ -50,43 +50,44 @@ fore_status fore_map_open(const char *path, fore_map *out, fore_error *err) {
 }
 
 void fore_map_close(fore_map *map) {
-    if (map->data) munmap((void *)(size_t)map->data, map->size);
+    if (map->data) munmap((void *)(uintptr_t)map->data, map->size);
     *map = (fore_map){0};
+}
+
+/* Reads to the end whatever the size said before: pipes and files of /proc have none, others may grow. */
+static fore_status read_to_end(int fd, const char *path, size_t expected, size_t limit, fore_buf *out, fore_error *err) {
+    for (size_t step = expected + 1;; step = 65536) {
+        fore_status s = fore_buf_reserve(out, step);
+        if (s) return s == FORE_ERR_NOMEM ? fore_fail_nomem(err, path) : fore_fail(err, s, "%s: too large", path);
+        size_t room = out->capacity - out->size - 1;
+        ssize_t r = read(fd, out->data + out->size, room);
+        if (r < 0 && errno == EINTR) continue;
+        if (r < 0) return fore_fail(err, FORE_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+        if (r == 0) return FORE_OK;
+        out->size += (size_t)r;
+        if (out->size > limit)
+            return fore_fail(err, FORE_ERR_LIMIT, "%s: more than %zu bytes, which is the limit", path, limit);
+    }
 }
 
 fore_status fore_file_read(const char *path, size_t limit, char **data, size_t *size, fore_error *err) {
     *data = NULL;
     *size = 0;
     int fd;
-    size_t n;
-    fore_status s = open_regular(path, &fd, &n, err);
+    struct stat st;
+    fore_status s = open_for_reading(path, 0, &fd, &st, err);
     if (s) return s;
-    if (n > limit) {
-        close(fd);
-        return fore_fail(err, FORE_ERR_LIMIT, "%s: %zu bytes, the limit is %zu", path, n, limit);
-    }
-    char *p = malloc(n + 1);
-    if (!p) {
-        close(fd);
-        return fore_fail_nomem(err, path);
-    }
-    size_t got = 0;
-    while (got < n) {
-        ssize_t r = read(fd, p + got, n - got);
-        if (r < 0 && errno == EINTR) continue;
-        if (r < 0) {
-            int e = errno;
-            close(fd);
-            free(p);
-            return fore_fail(err, FORE_ERR_IO, "%s: cannot read: %s", path, strerror(e));
-        }
-        if (r == 0) break; /* shrank meanwhile: what is there is what is read */
-        got += (size_t)r;
-    }
+    size_t expected = S_ISREG(st.st_mode) ? (size_t)st.st_size : 0;
+    fore_buf buf = {0};
+    if (expected > limit) s = fore_fail(err, FORE_ERR_LIMIT, "%s: %zu bytes, the limit is %zu", path, expected, limit);
+    else s = read_to_end(fd, path, expected, limit, &buf, err);
     close(fd);
-    p[got] = 0;
-    *data = p;
-    *size = got;
+    if (s) {
+        fore_buf_free(&buf);
+        return s;
+    }
+    buf.data[buf.size] = 0;
+    *data = fore_buf_take(&buf, size);
     return FORE_OK;
 }
 
@@ -110,30 +111,47 @@ char *fore_path_join(const char *dir, const char *name) {
     return p;
 }
 
-fore_status fore_writer_open(const char *path, fore_writer *out, fore_error *err) {
-    *out = (fore_writer){.fd = -1};
-    size_t n = strlen(path);
-    out->path = malloc(n + 1);
-    out->temporary = malloc(n + 16);
-    if (!out->path || !out->temporary) {
-        fore_writer_abandon(out);
-        return fore_fail_nomem(err, path);
-    }
-    memcpy(out->path, path, n + 1);
-    for (int attempt = 0; attempt < 100 && out->fd < 0; attempt++) {
+static fore_status create_temporary(fore_writer *w, const struct stat *old, fore_error *err) {
+    size_t size = strlen(w->path) + 16;
+    w->temporary = malloc(size);
+    if (!w->temporary) return fore_fail_nomem(err, w->path);
+    for (int attempt = 0; attempt < 100 && w->fd < 0; attempt++) {
         uint32_t random = 0;
         if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) random = (uint32_t)attempt;
-        snprintf(out->temporary, n + 16, "%s.%08x", path, (unsigned)random);
-        out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (out->fd < 0 && errno != EEXIST) break;
+        snprintf(w->temporary, size, "%s.%08x", w->path, (unsigned)random);
+        w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (w->fd < 0 && errno != EEXIST) break;
     }
-    if (out->fd < 0) {
-        int e = errno;
-        out->temporary[0] = 0;
-        fore_writer_abandon(out);
-        return fore_fail(err, FORE_ERR_IO, "%s: cannot create: %s", path, strerror(e));
+    if (w->fd < 0) {
+        w->temporary[0] = 0;
+        return fore_fail(err, FORE_ERR_IO, "%s: cannot create: %s", w->path, strerror(errno));
     }
+    /* The file that is replaced keeps its mode; where that is not allowed the usual one is good enough. */
+    if (old) (void)fchmod(w->fd, old->st_mode & 0777);
     return FORE_OK;
+}
+
+fore_status fore_writer_open(const char *path, fore_writer *out, fore_error *err) {
+    *out = (fore_writer){.fd = -1};
+    struct stat st;
+    bool exists = stat(path, &st) == 0;
+    if (exists && S_ISDIR(st.st_mode)) return fore_fail(err, FORE_ERR_IO, "%s: cannot write: it is a folder", path);
+    if (exists && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS)) return fore_fail(err, FORE_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+    /* Through a symbolic link the file behind it is replaced, not the link. */
+    out->path = exists ? realpath(path, NULL) : strdup(path);
+    if (!out->path)
+        return errno == ENOMEM ? fore_fail_nomem(err, path)
+                               : fore_fail(err, FORE_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+    fore_status s = FORE_OK;
+    if (exists && !S_ISREG(st.st_mode)) {
+        /* A device or a pipe: written to, never replaced. */
+        out->fd = open(path, O_WRONLY | O_CLOEXEC);
+        if (out->fd < 0) s = fore_fail(err, FORE_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    } else {
+        s = create_temporary(out, exists ? &st : NULL, err);
+    }
+    if (s) fore_writer_abandon(out);
+    return s;
 }
 
 fore_status fore_writer_write(fore_writer *w, const void *data, size_t size, fore_error *err) {
@@ -141,7 +159,8 @@ fore_status fore_writer_write(fore_writer *w, const void *data, size_t size, for
     while (size) {
         ssize_t r = write(w->fd, p, size);
         if (r < 0 && errno == EINTR) continue;
-        if (r < 0) return fore_fail(err, FORE_ERR_IO, "%s: cannot write: %s", w->path, strerror(errno));
+        if (r <= 0)
+            return fore_fail(err, FORE_ERR_IO, "%s: cannot write: %s", w->path, r ? strerror(errno) : "nothing was taken");
         p += r;
         size -= (size_t)r;
     }
@@ -149,20 +168,21 @@ fore_status fore_writer_write(fore_writer *w, const void *data, size_t size, for
 }
 
 fore_status fore_writer_commit(fore_writer *w, fore_error *err) {
-    bool good = fsync(w->fd) == 0;
+    bool replaces = w->temporary != NULL;
+    bool good = !replaces || fsync(w->fd) == 0;
     int e = errno;
     if (close(w->fd) && good) {
         e = errno;
         good = false;
     }
     w->fd = -1;
-    if (good && rename(w->temporary, w->path)) {
+    if (good && replaces && rename(w->temporary, w->path)) {
         e = errno;
         good = false;
     }
     fore_status s = FORE_OK;
-    if (good) w->temporary[0] = 0;
-    else s = fore_fail(err, FORE_ERR_IO, "%s: cannot write: %s", w->path, strerror(e));
+    if (good && replaces) w->temporary[0] = 0;
+    if (!good) s = fore_fail(err, FORE_ERR_IO, "%s: cannot write: %s", w->path, strerror(e));
     fore_writer_abandon(w);
     return s;
 }

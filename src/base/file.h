@@ -16,18 +16,19 @@ typedef struct fore_map {
 fore_status fore_map_open(const char *path, fore_map *out, fore_error *err);
 void fore_map_close(fore_map *map);
 
-/* Reads a whole file of at most `limit` bytes; *data is owned by the caller (fore_free) and NUL-terminated. */
+/* Reads a whole file (or pipe) of at most `limit` bytes; *data is owned by the caller (fore_free) and NUL-terminated. */
 fore_status fore_file_read(const char *path, size_t limit, char **data, size_t *size, fore_error *err);
 bool fore_file_exists(const char *path);
 bool fore_dir_exists(const char *path);
 /* dir + "/" + name, owned by the caller (fore_free); NULL when memory is out. */
 char *fore_path_join(const char *dir, const char *name);
 
-/* A file under a temporary name in the same folder; commit syncs and renames it to `path`, abandon removes it. */
+/* A file under a temporary name in the same folder; commit syncs and renames it to `path`, abandon removes it. A file that
+ * is replaced keeps its mode; a symbolic link is followed; a device or pipe is written to directly. */
 typedef struct fore_writer {
     int fd;
     char *path;      /* owned */
-    char *temporary; /* owned */
+    char *temporary; /* owned; NULL when `path` is written to directly */
 } fore_writer;
 
 fore_status fore_writer_open(const char *path, fore_writer *out, fore_error *err);

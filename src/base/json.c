@@ -2,26 +2,31 @@
 #include "base/json.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "base/json_scan.h"
 #include "base/utf8.h"
 
 fore_status fore_json_parse(const char *text, size_t size, const char *what, cJSON **out, fore_error *err) {
     *out = NULL;
     size_t valid = fore_utf8_valid_prefix(text, size);
     if (valid != size) return fore_fail(err, FORE_ERR_FORMAT, "%s: invalid UTF-8 at byte %zu", what, valid);
-    const char *end = NULL;
-    cJSON *tree = cJSON_ParseWithLengthOpts(text, size, &end, 0);
-    if (!tree) {
-        size_t at = end ? (size_t)(end - text) : 0;
-        return fore_fail(err, FORE_ERR_FORMAT, "%s: not valid JSON (or memory is out) near byte %zu of %zu", what, at, size);
+    size_t at;
+    const char *problem = fore_json_scan(text, size, &at);
+    if (problem) {
+        size_t line = 1, start = 0;
+        for (size_t i = 0; i < at; i++)
+            if (text[i] == '\n') {
+                line++;
+                start = i + 1;
+            }
+        return fore_fail(err, FORE_ERR_FORMAT, "%s: not valid JSON: %s (line %zu, byte %zu of it; byte %zu of %zu)", what,
+                         problem, line, at - start + 1, at, size);
     }
-    while (end < text + size && (*end == ' ' || *end == '\t' || *end == '\n' || *end == '\r')) end++;
-    if (end != text + size) {
-        cJSON_Delete(tree);
-        return fore_fail(err, FORE_ERR_FORMAT, "%s: something follows the JSON value at byte %zu", what, (size_t)(end - text));
-    }
+    cJSON *tree = cJSON_ParseWithLength(text, size);
+    if (!tree) return fore_fail_nomem(err, what); /* the grammar is right */
     *out = tree;
     return FORE_OK;
 }
@@ -42,15 +47,30 @@ const cJSON *fore_json_get(const cJSON *object, const char *name) {
     return cJSON_IsNull(item) ? NULL : item;
 }
 
+/* What was found instead, for messages. */
+static fore_status wrong(const cJSON *item, const char *name, const char *expected, fore_error *err) {
+    if (cJSON_IsNumber(item))
+        return fore_fail(err, FORE_ERR_FORMAT, "%s: expected %s, found %.12g", name, expected, item->valuedouble);
+    const char *kind = cJSON_IsString(item)   ? "a string"
+                       : cJSON_IsBool(item)   ? "true or false"
+                       : cJSON_IsArray(item)  ? "a list"
+                       : cJSON_IsObject(item) ? "an object"
+                                              : "another kind of value";
+    return fore_fail(err, FORE_ERR_FORMAT, "%s: expected %s, found %s", name, expected, kind);
+}
+
 fore_status fore_json_int(const cJSON *object, const char *name, int64_t low, int64_t high, int64_t fallback,
                           int64_t *out, fore_error *err) {
     const cJSON *item = fore_json_get(object, name);
     *out = fallback;
     if (!item) return FORE_OK;
     double v = item->valuedouble;
-    if (!cJSON_IsNumber(item) || v != floor(v) || v < (double)low || v > (double)high)
-        return fore_fail(err, FORE_ERR_FORMAT, "%s: expected a whole number from %lld to %lld", name, (long long)low,
-                         (long long)high);
+    /* A double of 2^63 is above every int64_t, though INT64_MAX as a double equals it. */
+    if (!cJSON_IsNumber(item) || v != floor(v) || v < (double)low || v > (double)high || v >= 9223372036854775808.0) {
+        char expected[96];
+        snprintf(expected, sizeof expected, "a whole number from %lld to %lld", (long long)low, (long long)high);
+        return wrong(item, name, expected, err);
+    }
     *out = (int64_t)v;
     return FORE_OK;
 }
@@ -59,7 +79,7 @@ fore_status fore_json_number(const cJSON *object, const char *name, double fallb
     const cJSON *item = fore_json_get(object, name);
     *out = fallback;
     if (!item) return FORE_OK;
-    if (!cJSON_IsNumber(item)) return fore_fail(err, FORE_ERR_FORMAT, "%s: expected a number", name);
+    if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble)) return wrong(item, name, "a number", err);
     *out = item->valuedouble;
     return FORE_OK;
 }
@@ -68,7 +88,7 @@ fore_status fore_json_bool(const cJSON *object, const char *name, bool fallback,
     const cJSON *item = fore_json_get(object, name);
     *out = fallback;
     if (!item) return FORE_OK;
-    if (!cJSON_IsBool(item)) return fore_fail(err, FORE_ERR_FORMAT, "%s: expected true or false", name);
+    if (!cJSON_IsBool(item)) return wrong(item, name, "true or false", err);
     *out = cJSON_IsTrue(item);
     return FORE_OK;
 }
@@ -78,7 +98,7 @@ fore_status fore_json_string(const cJSON *object, const char *name, const char *
     const cJSON *item = fore_json_get(object, name);
     *out = fallback;
     if (!item) return FORE_OK;
-    if (!cJSON_IsString(item)) return fore_fail(err, FORE_ERR_FORMAT, "%s: expected a string", name);
+    if (!cJSON_IsString(item)) return wrong(item, name, "a string", err);
     *out = item->valuestring;
     return FORE_OK;
 }

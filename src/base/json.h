@@ -9,7 +9,8 @@
 #include "base/error.h"
 
 /* Parses text[0..size). `what` names the source in messages (a path, mostly). *out is owned (cJSON_Delete).
- * FORE_ERR_FORMAT: not UTF-8, not JSON (with the byte offset), or something after the value. */
+ * FORE_ERR_FORMAT: not UTF-8, not JSON (with line and byte), something after the value, or \u0000 in a string, which
+ * a C string cannot hold. */
 fore_status fore_json_parse(const char *text, size_t size, const char *what, cJSON **out, fore_error *err);
 /* Reads and parses a file of at most `limit` bytes. */
 fore_status fore_json_read(const char *path, size_t limit, cJSON **out, fore_error *err);

@@ -37,6 +37,9 @@ fore_status fore_smart_resize(int height, int width, int factor, int64_t min_pix
                               int *out_width, fore_error *err);
 /* Bicubic with antialias on 8 bits, bit for bit torch's interpolate(mode="bicubic", antialias=True) on uint8. */
 fore_status fore_image_resize(const fore_pixels *in, int height, int width, fore_pixels *out, fore_error *err);
+/* The grid (t,h,w) in patches that fore_image_patches gives a picture of this size. */
+fore_status fore_image_grid(const fore_processor *processor, int height, int width, const char *name,
+                            int grid[3], fore_error *err);
 /* pixel_values [P, 3*temporal*patch*patch] in merge order and the grid (t,h,w) in patches; *patches is owned (fore_free). */
 fore_status fore_image_patches(const fore_processor *processor, const fore_pixels *pixels, const char *name, float **patches,
                                int grid[3], fore_error *err);
@@ -44,5 +47,7 @@ fore_status fore_image_patches(const fore_processor *processor, const fore_pixel
 enum { FORE_DIGEST = 32 };
 /* BLAKE2b of size and RGB bytes: the identity of a picture's content. */
 void fore_pixels_digest(const fore_pixels *pixels, uint8_t digest[FORE_DIGEST]);
+/* The same for a picture that was given as patches: its floats and its grid. */
+void fore_patches_digest(const float *patches, size_t count, const int grid[3], uint8_t digest[FORE_DIGEST]);
 
 #endif

@@ -1,0 +1,248 @@
+/* config.json; see config.h. This file finds out what kind of model it is and where its parts lie; config_text.c and
+ * config_vision.c read the parts. Mirrors transformers' configuration_qwen3_5.py, with the settings that other programs
+ * honour (attn_output_gate, layer_scale, ...) refused where they would change the numbers. */
+#include "checkpoint/config.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "checkpoint/config_part.h"
+
+enum { MAX_CONFIG = 16 * 1024 * 1024 };
+
+static const char supported[] = "supported: dense models of the Qwen3.5 family (model_type qwen3_5 and qwen3_5_text)";
+
+/* ---- readers that fail once and say where ------------------------------------------------------------------------ */
+
+void fore_config_keep(fore_config_part *p, fore_status s) {
+    if (p->status) return;
+    if (s && p->section[0]) s = fore_fail_prefix(p->err, s, "%s", p->section);
+    if (s) s = fore_fail_prefix(p->err, s, "%s", p->what);
+    p->status = s;
+}
+
+int fore_config_int(fore_config_part *p, const char *name, int low, int high, int fallback) {
+    int64_t v = fallback;
+    if (!p->status) fore_config_keep(p, fore_json_int(p->object, name, low, high, fallback, &v, p->err));
+    return p->status ? fallback : (int)v;
+}
+
+double fore_config_number(fore_config_part *p, const char *name, double fallback) {
+    double v = fallback;
+    if (!p->status) fore_config_keep(p, fore_json_number(p->object, name, fallback, &v, p->err));
+    if (!p->status && !isfinite(v)) fore_config_keep(p, fore_fail(p->err, FORE_ERR_FORMAT, "%s: expected a finite number", name));
+    return p->status ? fallback : v;
+}
+
+bool fore_config_bool(fore_config_part *p, const char *name, bool fallback) {
+    bool v = fallback;
+    if (!p->status) fore_config_keep(p, fore_json_bool(p->object, name, fallback, &v, p->err));
+    return p->status ? fallback : v;
+}
+
+const char *fore_config_string(fore_config_part *p, const char *name, const char *fallback) {
+    const char *v = fallback;
+    if (!p->status) fore_config_keep(p, fore_json_string(p->object, name, fallback, &v, p->err));
+    return p->status ? fallback : v;
+}
+
+void fore_config_refuse(fore_config_part *p, fore_status code, const char *problem) {
+    if (!p->status) fore_config_keep(p, fore_fail(p->err, code, "%s", problem));
+}
+
+void fore_config_check(fore_config_part *p, bool good, const char *problem) {
+    if (!good) fore_config_refuse(p, FORE_ERR_FORMAT, problem);
+}
+
+void fore_config_only(fore_config_part *p, const char *name, const char *fallback, const char *const *accepted) {
+    const char *v = fore_config_string(p, name, fallback);
+    if (p->status) return;
+    for (int i = 0; accepted[i]; i++)
+        if (!strcmp(v, accepted[i])) return;
+    fore_config_keep(p, fore_fail(p->err, FORE_ERR_UNSUPPORTED, "%s \"%s\" is not supported; supported: \"%s\"", name, v, accepted[0]));
+}
+
+/* ---- what kind of model ------------------------------------------------------------------------------------------ */
+
+typedef struct layout {
+    const cJSON *top, *text, *vision; /* vision: NULL for a text-only model; text may be top */
+    bool text_only;                   /* the flag on tied embeddings is text's */
+} layout;
+
+static bool equals_any(const char *name, const char *const *list) {
+    for (int i = 0; list[i]; i++)
+        if (!strcmp(name, list[i])) return true;
+    return false;
+}
+
+static fore_status unsupported(const char *what, const char *architecture, const char *model_type, fore_error *err) {
+    return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: architecture %s with model_type %s is not supported; %s", what,
+                     *architecture ? architecture : "(none)", *model_type ? model_type : "(none)", supported);
+}
+
+static fore_status read_kind(const cJSON *top, const char *what, const char **architecture, const char **model_type,
+                             fore_error *err) {
+    static const char *const architectures[] = {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM", "Qwen3_5Model",
+                                                "Qwen3_5TextModel", NULL};
+    static const char *const types[] = {"qwen3_5", "qwen3_5_text", NULL};
+    const cJSON *list = fore_json_get(top, "architectures");
+    if (list && (!cJSON_IsArray(list) || (list->child && !cJSON_IsString(list->child))))
+        return fore_fail(err, FORE_ERR_FORMAT, "%s: architectures: expected a list of names", what);
+    *architecture = list && list->child ? list->child->valuestring : "";
+    fore_status s = fore_json_string(top, "model_type", "", model_type, err);
+    if (s) return fore_fail_prefix(err, s, "%s", what);
+    if ((**architecture && !equals_any(*architecture, architectures)) || (**model_type && !equals_any(*model_type, types)))
+        return unsupported(what, *architecture, *model_type, err);
+    if (**model_type) return FORE_OK;
+    if (!**architecture)
+        return fore_fail(err, FORE_ERR_FORMAT, "%s: expected \"model_type\" or \"architectures\", found neither; %s", what,
+                         supported);
+    *model_type = fore_json_get(top, "text_config") ? "qwen3_5" : "qwen3_5_text";
+    return FORE_OK;
+}
+
+static fore_status read_object(const cJSON *top, const char *name, const char *what, const cJSON **out, fore_error *err) {
+    *out = fore_json_get(top, name);
+    if (*out && !cJSON_IsObject(*out)) return fore_fail(err, FORE_ERR_FORMAT, "%s: %s: expected an object", what, name);
+    return FORE_OK;
+}
+
+static fore_status refuse_quantised(const cJSON *object, const char *what, fore_error *err) {
+    static const char *const keys[] = {"quantization_config", "quantization"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const cJSON *q = fore_json_get(object, keys[i]);
+        if (!q || cJSON_IsFalse(q) || (cJSON_IsObject(q) && !q->child)) continue;
+        const cJSON *method = fore_json_get(q, "quant_method"), *bits = fore_json_get(q, "bits");
+        const char *form = cJSON_IsString(method) ? method->valuestring : "MLX";
+        if (cJSON_IsNumber(bits))
+            return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: %s: weights quantised as %s with %g bits are not supported; "
+                             "supported: BF16, F16 and F32 weights", what, keys[i], form, bits->valuedouble);
+        return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: %s: weights quantised as %s are not supported; supported: BF16, F16 "
+                         "and F32 weights", what, keys[i], form);
+    }
+    return FORE_OK;
+}
+
+static fore_status find_parts(const cJSON *top, const char *what, const char *architecture, const char *model_type,
+                              layout *out, fore_error *err) {
+    const cJSON *text, *vision;
+    fore_status s = read_object(top, "text_config", what, &text, err);
+    if (!s) s = read_object(top, "vision_config", what, &vision, err);
+    if (!s) s = refuse_quantised(top, what, err);
+    if (!s && text) s = refuse_quantised(text, what, err);
+    if (s) return s;
+    out->top = top;
+    out->text = text ? text : top;
+    out->text_only = !strcmp(model_type, "qwen3_5_text") || !strcmp(architecture, "Qwen3_5ForCausalLM") ||
+                     !strcmp(architecture, "Qwen3_5TextModel");
+    out->vision = out->text_only ? NULL : vision;
+    return FORE_OK;
+}
+
+/* ---- token ids --------------------------------------------------------------------------------------------------- */
+
+/* The reference's default is of its own vocabulary: in a smaller one there is no such token. */
+static int32_t read_token(fore_config_part *p, const char *name, int fallback, int vocab_size) {
+    return fore_config_int(p, name, 0, vocab_size - 1, fallback < vocab_size ? fallback : -1);
+}
+
+static void read_eos(fore_config_part *p, const cJSON *text, fore_config *out) {
+    enum { REFERENCE_EOS = 248044 };
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(p->object, "eos_token_id");
+    if (!item || cJSON_IsNull(item)) {
+        const cJSON *inner = cJSON_GetObjectItemCaseSensitive(text, "eos_token_id");
+        if (inner) item = inner;
+    }
+    if (!item) {
+        if (out->text.vocab_size > REFERENCE_EOS) out->eos[out->eos_count++] = REFERENCE_EOS;
+        return;
+    }
+    if (cJSON_IsNull(item)) return;
+    const cJSON *first = cJSON_IsArray(item) ? item->child : item;
+    for (const cJSON *c = first; c; c = cJSON_IsArray(item) ? c->next : NULL) {
+        double v = c->valuedouble;
+        if (!cJSON_IsNumber(c) || v != floor(v) || v < 0 || v > INT32_MAX) {
+            fore_config_refuse(p, FORE_ERR_FORMAT, "eos_token_id: expected a token id or a list of them");
+            return;
+        }
+        if (out->eos_count == FORE_CONFIG_EOS) {
+            fore_config_refuse(p, FORE_ERR_LIMIT, "eos_token_id: too many end tokens, the limit is 16");
+            return;
+        }
+        out->eos[out->eos_count++] = (int32_t)v;
+    }
+}
+
+static void read_tokens(fore_config_part *p, const layout *l, fore_config *out) {
+    int vocab = out->text.vocab_size;
+    out->image_token_id = out->video_token_id = out->vision_start_token_id = out->vision_end_token_id = -1;
+    read_eos(p, l->text, out);
+    if (!out->has_vision) return;
+    out->image_token_id = read_token(p, "image_token_id", 248056, vocab);
+    out->video_token_id = read_token(p, "video_token_id", 248057, vocab);
+    out->vision_start_token_id = read_token(p, "vision_start_token_id", 248053, vocab);
+    out->vision_end_token_id = read_token(p, "vision_end_token_id", 248054, vocab);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static fore_status read_parts(const layout *l, const char *what, fore_arena *arena, fore_config *out, fore_error *err) {
+    bool inner = l->text != l->top;
+    fore_config_part text = {.object = l->text, .section = inner ? "text_config" : "", .what = what, .err = err};
+    fore_config_read_text(&text, arena, &out->text);
+    if (text.status) return text.status;
+    fore_config_part top = {.object = l->top, .section = "", .what = what, .err = err};
+    if (!l->text_only) out->text.tie_word_embeddings = fore_config_bool(&top, "tie_word_embeddings", false);
+    if (inner && !out->text.mtp_num_hidden_layers) out->text.mtp_num_hidden_layers = fore_config_mtp_layers(&top);
+    if (top.status) return top.status;
+    out->has_vision = l->vision != NULL;
+    if (l->vision) {
+        fore_config_part vision = {.object = l->vision, .section = "vision_config", .what = what, .err = err};
+        fore_config_read_vision(&vision, &out->vision);
+        fore_config_check(&vision, out->vision.out_hidden_size == out->text.hidden_size,
+                          "out_hidden_size differs from the hidden_size of the text model");
+        if (vision.status) return vision.status;
+    }
+    read_tokens(&top, l, out);
+    return top.status;
+}
+
+static fore_status read_tree(const cJSON *top, const char *what, fore_arena *arena, fore_config *out, fore_error *err) {
+    if (!cJSON_IsObject(top)) return fore_fail(err, FORE_ERR_FORMAT, "%s: expected a JSON object", what);
+    const char *architecture = "", *model_type = "";
+    layout l = {0};
+    fore_status s = read_kind(top, what, &architecture, &model_type, err);
+    if (!s) s = find_parts(top, what, architecture, model_type, &l, err);
+    if (s) return s;
+    out->architecture = fore_arena_copy(arena, architecture, strlen(architecture));
+    out->model_type = fore_arena_copy(arena, model_type, strlen(model_type));
+    if (!out->architecture || !out->model_type) return fore_fail_nomem(err, what);
+    return read_parts(&l, what, arena, out, err);
+}
+
+fore_status fore_config_parse(const char *json, size_t size, const char *what, fore_arena *arena, fore_config *out,
+                              fore_error *err) {
+    *out = (fore_config){0};
+    cJSON *top;
+    fore_status s = fore_json_parse(json, size, what, &top, err);
+    if (s) return s;
+    s = read_tree(top, what, arena, out, err);
+    cJSON_Delete(top);
+    return s;
+}
+
+fore_status fore_config_read(const char *dir, fore_arena *arena, fore_config *out, fore_error *err) {
+    *out = (fore_config){0};
+    char *path = fore_path_join(dir, "config.json");
+    if (!path) return fore_fail_nomem(err, dir);
+    char *text;
+    size_t size;
+    fore_status s = fore_file_read(path, MAX_CONFIG, &text, &size, err);
+    if (!s) s = fore_config_parse(text, size, path, arena, out, err);
+    free(text);
+    free(path);
+    return s;
+}

@@ -1,0 +1,130 @@
+/* One answer, its figures and its JSON; see answer.h. */
+#include "cli/answer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/files.h"
+#include "cli/signals.h"
+
+static int take_chunk(cli_answer *out, const fore_chunk *chunk, size_t *capacity) {
+    while (out->id_count + chunk->id_count > *capacity) {
+        *capacity = *capacity ? *capacity * 2 : 256;
+        out->ids = cli_need(realloc(out->ids, *capacity * sizeof *out->ids));
+    }
+    if (chunk->id_count) memcpy(out->ids + out->id_count, chunk->ids, chunk->id_count * sizeof *out->ids);
+    out->id_count += chunk->id_count;
+    return cli_view_push(&out->view, chunk->text, chunk->size);
+}
+
+int cli_answer_run(cli_answer *out, const cli_model *model, cli_request *request, bool show) {
+    *out = (cli_answer){0};
+    double started = cli_seconds();
+    size_t capacity = 0;
+    fore_error err = {0};
+    cli_progress_start(&request->progress, "prompt");
+    fore_status status = fore_session_begin(model->session, &request->request, &err);
+    cli_progress_end(&request->progress);
+    if (status && status != FORE_ERR_CANCELLED) return cli_fail_status(status, &err);
+    int code = status ? CLI_INTERRUPTED : CLI_OK;
+    cli_view_start(&out->view, show, code == CLI_OK && cli_starts_thinking(model->model, &request->request));
+    fore_chunk chunk = {0};
+    while (code == CLI_OK && chunk.finish == FORE_FINISH_NONE) {
+        if (cli_interrupted()) {
+            code = CLI_INTERRUPTED;
+            break;
+        }
+        status = fore_session_next(model->session, &chunk, &err);
+        if (status)
+            code = cli_fail_status(status, &err);
+        else
+            code = take_chunk(out, &chunk, &capacity);
+    }
+    int ended = cli_view_end(&out->view);
+    if (code == CLI_OK) code = ended;
+    if (code == CLI_INTERRUPTED)
+        out->finish = "interrupted";
+    else if (code == CLI_OK)
+        out->finish = chunk.finish == FORE_FINISH_LENGTH ? "length" : "stop";
+    fore_session_get_stats(model->session, &out->stats);
+    out->total_seconds = cli_seconds() - started;
+    return code;
+}
+
+void cli_answer_free(cli_answer *answer) {
+    cli_view_free(&answer->view);
+    free(answer->ids);
+    *answer = (cli_answer){0};
+}
+
+static double rate(uint64_t count, double seconds) {
+    return seconds > 0 ? (double)count / seconds : 0;
+}
+
+static void print_row(const char *stage, const char *unit, uint64_t count, double seconds, bool with_rate) {
+    fprintf(stderr, "%-9s %8llu %-7s %9.3f s", stage, (unsigned long long)count, unit, seconds);
+    if (with_rate && seconds > 0) fprintf(stderr, " %10.1f tok/s", rate(count, seconds));
+    fputc('\n', stderr);
+}
+
+void cli_answer_print_stats(const cli_answer *answer, const cli_model *model, const fore_request *request) {
+    const fore_stats *s = &answer->stats;
+    uint64_t computed = s->prompt_tokens - (s->reused_tokens < s->prompt_tokens ? s->reused_tokens : s->prompt_tokens);
+    fprintf(stderr, "%-9s %16s %9.3f s\n", "load", "", model->load_seconds);
+    if (s->images) {
+        print_row("pictures", s->images == 1 ? "file" : "files", s->images, s->image_seconds, false);
+        print_row("vision", "tokens", s->image_tokens, s->vision_seconds, true);
+    }
+    print_row("prefill", "tokens", computed, s->prefill_seconds, true);
+    if (s->reused_tokens) fprintf(stderr, "%-9s %8llu tokens\n", "reused", (unsigned long long)s->reused_tokens);
+    print_row("decode", "tokens", s->generated_tokens, s->decode_seconds, true);
+    fprintf(stderr, "%-9s %16s %9.3f s\n", "sampling", "", s->sample_seconds);
+    fprintf(stderr, "%-9s %8llu %-7s %9.3f s\n", "total", (unsigned long long)(s->prompt_tokens + s->generated_tokens),
+            "tokens", answer->total_seconds);
+    fprintf(stderr, "%-9s %8.1f MB\n", "state", (double)s->state_bytes / 1e6);
+    fprintf(stderr, "finish    %s%s%s", answer->finish ? answer->finish : "failed",
+            s->stop ? " at the stop string " : "", s->stop ? s->stop : "");
+    if (request->sampling.temperature > 0) fprintf(stderr, ", seed %llu", (unsigned long long)request->sampling.seed);
+    fputc('\n', stderr);
+}
+
+cJSON *cli_answer_json(cli_answer *answer, const cli_model *model, const fore_request *request) {
+    const fore_stats *s = &answer->stats;
+    const fore_sampling *sampling = &request->sampling;
+    cJSON *root = cli_need(cJSON_CreateObject());
+    cli_json_string(root, "model", model->dir.data);
+    cli_json_string(root, "text", cli_text_string(&answer->view.text));
+    if (answer->view.thought) {
+        cli_json_string(root, "reasoning_content", cli_view_reasoning(&answer->view));
+        cli_json_string(root, "content", cli_view_answer(&answer->view));
+    }
+    cJSON *ids = cli_need(cJSON_CreateIntArray(answer->ids, (int)answer->id_count));
+    cJSON_AddItemToObject(root, "ids", ids);
+    cli_json_string(root, "finish_reason", answer->finish ? answer->finish : "error");
+    if (s->stop) cli_json_string(root, "stop", s->stop);
+    cli_json_whole(root, "prompt_tokens", s->prompt_tokens);
+    cli_json_whole(root, "image_tokens", s->image_tokens);
+    cli_json_whole(root, "images", s->images);
+    cli_json_whole(root, "generated_tokens", s->generated_tokens);
+    cJSON *how = cli_need(cJSON_AddObjectToObject(root, "sampling"));
+    cli_json_number(how, "temperature", (double)sampling->temperature);
+    cli_json_whole(how, "top_k", (uint64_t)(sampling->top_k > 0 ? sampling->top_k : 0));
+    cli_json_number(how, "top_p", (double)sampling->top_p);
+    cli_json_number(how, "min_p", (double)sampling->min_p);
+    cli_json_number(how, "repetition_penalty", (double)sampling->repetition_penalty);
+    cli_json_number(how, "presence_penalty", (double)sampling->presence_penalty);
+    cli_json_number(how, "frequency_penalty", (double)sampling->frequency_penalty);
+    cli_json_whole(how, "seed", sampling->seed);
+    cJSON *timings = cli_need(cJSON_AddObjectToObject(root, "timings"));
+    cli_json_number(timings, "load_seconds", model->load_seconds);
+    cli_json_number(timings, "image_seconds", s->image_seconds);
+    cli_json_number(timings, "vision_seconds", s->vision_seconds);
+    cli_json_number(timings, "prefill_seconds", s->prefill_seconds);
+    cli_json_number(timings, "decode_seconds", s->decode_seconds);
+    cli_json_number(timings, "sample_seconds", s->sample_seconds);
+    cli_json_number(timings, "total_seconds", answer->total_seconds);
+    cli_json_number(timings, "prefill_tokens_per_second", rate(s->prompt_tokens, s->prefill_seconds));
+    cli_json_number(timings, "decode_tokens_per_second", rate(s->generated_tokens, s->decode_seconds));
+    cli_json_whole(root, "state_bytes", s->state_bytes);
+    return root;
+}

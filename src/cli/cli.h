@@ -1,0 +1,71 @@
+/* The `foresight` command: what its files share. The command knows include/foresight.h and nothing else of the library.
+ * A verb is one file with one cli_verb; options.c says which flags there are and which verb takes them. A command that
+ * runs out of memory ends at once (exit 1): only the library has to survive that. */
+#ifndef FORE_CLI_CLI_H
+#define FORE_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "foresight.h"
+
+/* Exit codes, as docs/foresight.1 has them. */
+enum {
+    CLI_OK = 0,
+    CLI_FAILED = 1,        /* the work could not be done; standard error says why */
+    CLI_USAGE = 2,         /* the command line makes no sense */
+    CLI_INTERRUPTED = 130, /* stopped by Ctrl-C */
+};
+
+typedef struct cli_list {
+    const char **items; /* owned; the strings are borrowed from argv */
+    size_t count;
+} cli_list;
+
+/* What the flags of all verbs set. Absent: NULL, false, empty, -1 for whole numbers, NAN for real ones. */
+typedef struct cli_options {
+    const struct cli_verb *verb;
+    const char *operand; /* PROMPT, TEXT or DIR; NULL when absent */
+    bool help;
+    const char *model, *isa;
+    int threads, context, chunk;
+    cli_list images;
+    const char *system;
+    int think; /* 1: --think, -1: --no-think, 0: the template's default */
+    int max_tokens;
+    cli_list stops, biases;
+    bool ignore_eos, json, stats, raw, decode, generation_prompt;
+    double temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
+    int top_k;
+    bool has_seed;
+    uint64_t seed;
+    const char *ids, *pixels, *out;
+    const char *tokenizer, *template, *messages, *tools;
+    cli_list variables;
+} cli_options;
+
+/* Bits of the verbs in a flag's `verbs`. */
+enum { CLI_RUN = 1, CLI_CHAT = 2, CLI_LOGITS = 4, CLI_TOKENIZE = 8, CLI_RENDER = 16, CLI_INSPECT = 32, CLI_ALL = 63 };
+
+typedef struct cli_verb {
+    const char *name;
+    unsigned bit;
+    const char *operand;                    /* name of the one operand, or NULL when there is none */
+    const char *usage;                      /* after the verb's name */
+    const char *summary;                    /* one line */
+    const char *about;                      /* lines of the help, ended by a newline */
+    int (*run)(const cli_options *options); /* returns an exit code */
+} cli_verb;
+
+extern const cli_verb cli_run_verb, cli_chat_verb, cli_logits_verb, cli_tokenize_verb, cli_render_verb,
+    cli_inspect_verb;
+
+/* Say it on standard error as "foresight: ..." and return the exit code, so that a verb ends with `return
+ * cli_fail(...)`. */
+int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int cli_fail_usage(const cli_verb *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cli_fail_status(fore_status status, const fore_error *err); /* CLI_INTERRUPTED for FORE_ERR_CANCELLED, silently */
+
+#endif

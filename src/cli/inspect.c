@@ -1,0 +1,200 @@
+/* foresight inspect: what a checkpoint folder is, what it will need, what is wrong with it. */
+#include <inttypes.h>
+#include <stdarg.h>
+
+#include "cli/files.h"
+#include "cli/json.h"
+#include "cli/model.h"
+
+enum { MOST_REMARKS = 8 };
+
+typedef struct findings {
+    const char *remarks[MOST_REMARKS]; /* static texts: what works less than it could */
+    int count;
+} findings;
+
+/* What a session takes when none is given; see fore_session_options. */
+static int default_context(const fore_model_info *info) {
+    return info->context_length < 32768 ? info->context_length : 32768;
+}
+
+static findings find_remarks(const fore_model_info *info) {
+    findings f = {0};
+    if (!info->has_tokenizer) f.remarks[f.count++] = "no tokenizer.json: only `logits --ids` will work";
+    if (!info->has_template) f.remarks[f.count++] = "no chat template: `run` will need --raw";
+    if (info->mtp_declared && !info->mtp_tensors)
+        f.remarks[f.count++] = "the config declares an MTP head, but the files have no tensor of it";
+    if (!info->mtp_declared && info->mtp_tensors)
+        f.remarks[f.count++] = "the files have tensors of an MTP head that the config does not declare";
+    return f;
+}
+
+static void add_row(cli_text *out, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void add_row(cli_text *out, const char *name, const char *format, ...) {
+    char value[512], line[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(value, sizeof value, format, args);
+    va_end(args);
+    snprintf(line, sizeof line, "%-14s %s\n", name, value);
+    cli_text_puts(out, line);
+}
+
+/* 1536 -> "1.5 KiB" */
+static const char *bytes_text(uint64_t bytes, char out[32]) {
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1024 && unit + 1 < sizeof units / sizeof *units) value /= 1024, unit++;
+    snprintf(out, 32, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return out;
+}
+
+static int print_table(const char *dir, const fore_model_info *info, const fore_plan *plan, int context) {
+    cli_text out = {0};
+    char a[32], b[32], c[32];
+    add_row(&out, "folder", "%s", dir);
+    add_row(&out, "architecture", "%s (%s)", info->architecture, info->model_type);
+    add_row(&out, "layers", "%d: %d linear attention, %d full attention", info->layers, info->linear_attention_layers,
+            info->full_attention_layers);
+    add_row(&out, "sizes", "hidden %d, intermediate %d, vocabulary %d, context %d", info->hidden_size,
+            info->intermediate_size, info->vocab_size, info->context_length);
+    add_row(&out, "heads", "%d query, %d key and value, of %d; linear: %d key, %d value", info->attention_heads,
+            info->kv_heads, info->head_dim, info->linear_key_heads, info->linear_value_heads);
+    add_row(&out, "embeddings", "%s", info->tied_embeddings ? "tied to the output" : "apart from the output");
+    if (info->has_vision)
+        add_row(&out, "vision", "%d blocks, hidden %d, patches of %d, merged %d by %d", info->vision_depth,
+                info->vision_hidden_size, info->patch_size, info->merge_size, info->merge_size);
+    else
+        add_row(&out, "vision", "none: text alone");
+    if (info->mtp_declared || info->mtp_tensors)
+        add_row(&out, "MTP head", "%d layer%s declared, %d tensors found", info->mtp_layers,
+                info->mtp_layers == 1 ? "" : "s", info->mtp_tensors);
+    else
+        add_row(&out, "MTP head", "none");
+    add_row(&out, "parameters", "text %" PRIu64 ", vision %" PRIu64 ", MTP %" PRIu64, info->text_parameters,
+            info->vision_parameters, info->mtp_parameters);
+    add_row(&out, "weights", "%s in %" PRIu64 " tensors of %" PRIu64 " file%s, %s", bytes_text(info->weight_bytes, a),
+            info->tensor_count, info->file_count, info->file_count == 1 ? "" : "s", info->dtypes);
+    add_row(&out, "tokenizer", "%s", info->has_tokenizer ? "present" : "missing");
+    add_row(&out, "chat template", "%s", info->has_template ? "present" : "missing");
+    add_row(&out, "instructions", "%s", info->isa);
+    add_row(&out, "memory", "weights %s, mapped; a session %s at %s%d tokens of context", bytes_text(plan->weights, a),
+            bytes_text(plan->total, b), context ? "" : "the default ", context ? context : default_context(info));
+    add_row(&out, "", "(keys and values %s, recurrent %s, scratch %s)", bytes_text(plan->kv, a),
+            bytes_text(plan->recurrent, b), bytes_text(plan->scratch, c));
+    findings f = find_remarks(info);
+    for (int i = 0; i < f.count; i++) add_row(&out, i ? "" : "remarks", "%s", f.remarks[i]);
+    if (!f.count) add_row(&out, "problems", "none found");
+    int code = cli_print(out.data, out.size);
+    cli_text_free(&out);
+    return code;
+}
+
+static int print_json(const char *dir, const fore_model_info *info, const fore_plan *plan, int context) {
+    cJSON *root = cli_need(cJSON_CreateObject());
+    cli_json_bool(root, "ok", true);
+    cli_json_string(root, "model", dir);
+    cli_json_string(root, "architecture", info->architecture);
+    cli_json_string(root, "model_type", info->model_type);
+    cli_json_string(root, "dtypes", info->dtypes);
+    cli_json_string(root, "isa", info->isa);
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {
+        {"layers", (uint64_t)info->layers},
+        {"full_attention_layers", (uint64_t)info->full_attention_layers},
+        {"linear_attention_layers", (uint64_t)info->linear_attention_layers},
+        {"hidden_size", (uint64_t)info->hidden_size},
+        {"intermediate_size", (uint64_t)info->intermediate_size},
+        {"vocab_size", (uint64_t)info->vocab_size},
+        {"context_length", (uint64_t)info->context_length},
+        {"attention_heads", (uint64_t)info->attention_heads},
+        {"kv_heads", (uint64_t)info->kv_heads},
+        {"head_dim", (uint64_t)info->head_dim},
+        {"linear_key_heads", (uint64_t)info->linear_key_heads},
+        {"linear_value_heads", (uint64_t)info->linear_value_heads},
+        {"vision_depth", (uint64_t)info->vision_depth},
+        {"vision_hidden_size", (uint64_t)info->vision_hidden_size},
+        {"patch_size", (uint64_t)info->patch_size},
+        {"merge_size", (uint64_t)info->merge_size},
+        {"mtp_layers", (uint64_t)info->mtp_layers},
+        {"mtp_tensors", (uint64_t)info->mtp_tensors},
+        {"text_parameters", info->text_parameters},
+        {"vision_parameters", info->vision_parameters},
+        {"mtp_parameters", info->mtp_parameters},
+        {"weight_bytes", info->weight_bytes},
+        {"tensor_count", info->tensor_count},
+        {"file_count", info->file_count},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        cli_json_whole(root, numbers[i].name, numbers[i].value);
+    cli_json_bool(root, "tied_embeddings", info->tied_embeddings);
+    cli_json_bool(root, "has_tokenizer", info->has_tokenizer);
+    cli_json_bool(root, "has_template", info->has_template);
+    cli_json_bool(root, "has_vision", info->has_vision);
+    cli_json_bool(root, "mtp_declared", info->mtp_declared);
+    cJSON *memory = cli_need(cJSON_AddObjectToObject(root, "memory"));
+    cli_json_whole(memory, "context", (uint64_t)(context ? context : default_context(info)));
+    cli_json_whole(memory, "weights", plan->weights);
+    cli_json_whole(memory, "kv", plan->kv);
+    cli_json_whole(memory, "recurrent", plan->recurrent);
+    cli_json_whole(memory, "scratch", plan->scratch);
+    cli_json_whole(memory, "total", plan->total);
+    cJSON *remarks = cli_need(cJSON_AddArrayToObject(root, "remarks"));
+    findings f = find_remarks(info);
+    for (int i = 0; i < f.count; i++) cJSON_AddItemToArray(remarks, cli_need(cJSON_CreateString(f.remarks[i])));
+    int code = cli_json_print(root);
+    cJSON_Delete(root);
+    return code;
+}
+
+static int print_problem(const char *dir, fore_status status, const fore_error *err) {
+    cJSON *root = cli_need(cJSON_CreateObject());
+    cli_json_bool(root, "ok", false);
+    cli_json_string(root, "model", dir);
+    cli_json_string(root, "error", err->text[0] ? err->text : fore_status_name(status));
+    cli_json_print(root);
+    cJSON_Delete(root);
+    return CLI_FAILED;
+}
+
+static int run(const cli_options *options) {
+    if (options->operand && options->model) return cli_fail_usage(options->verb, "--model and DIR exclude each other");
+    cli_text dir = {0};
+    int code = cli_find_model(options->operand ? options->operand : options->model, &dir);
+    if (code == CLI_OK) {
+        fore_model *model = NULL;
+        fore_error err = {0};
+        fore_model_options how = {.isa = cli_isa(options)};
+        fore_status status = fore_model_open(dir.data, &how, &model, &err);
+        if (status && options->json) {
+            code = print_problem(dir.data, status, &err);
+        } else if (status) {
+            code = cli_fail_status(status, &err);
+        } else {
+            int context = options->context > 0 ? options->context : 0;
+            fore_model_info info;
+            fore_plan plan;
+            fore_model_get_info(model, &info);
+            fore_model_plan(model, context, &plan);
+            code = options->json ? print_json(dir.data, &info, &plan, context)
+                                 : print_table(dir.data, &info, &plan, context);
+        }
+        fore_model_close(model);
+    }
+    cli_text_free(&dir);
+    return code;
+}
+
+const cli_verb cli_inspect_verb = {
+    .name = "inspect",
+    .bit = CLI_INSPECT,
+    .operand = "DIR",
+    .usage = "[flags] [DIR]",
+    .summary = "say what a checkpoint is and what it will need",
+    .about = "Opens the checkpoint folder DIR and says what it is, how much memory it will\n"
+             "take, and what is wrong with it if anything.\n",
+    .run = run,
+};

@@ -1,0 +1,117 @@
+/* The `foresight` command: finds the verb and hands it its flags; help, version, and how failures are said. */
+#include <errno.h>
+#include <locale.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/args.h"
+#include "cli/files.h"
+
+static const cli_verb *const verbs[] = {&cli_run_verb,      &cli_chat_verb,   &cli_inspect_verb,
+                                        &cli_tokenize_verb, &cli_render_verb, &cli_logits_verb};
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+int cli_fail(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("foresight: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return CLI_FAILED;
+}
+
+int cli_fail_usage(const cli_verb *verb, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("foresight: ", stderr);
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\nfor help: foresight %s%s--help\n", verb ? verb->name : "", verb ? " " : "");
+    va_end(args);
+    return CLI_USAGE;
+}
+
+int cli_fail_status(fore_status status, const fore_error *err) {
+    if (status == FORE_ERR_CANCELLED) return CLI_INTERRUPTED;
+    return cli_fail("%s", err->text[0] ? err->text : fore_status_name(status));
+}
+
+static void print_help(FILE *out) {
+    fputs("foresight looks at pictures and writes text about them, with vision-language\n"
+          "models of the Qwen3.5 family on ordinary processors.\n\n"
+          "usage: foresight COMMAND [flags]\n\n",
+          out);
+    for (int i = 0; i < VERBS; i++) fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
+    fputs("  help       print this, or the help of a command\n"
+          "  version    print the version\n\n"
+          "  foresight run --image photo.jpg 'Describe the picture.'\n"
+          "  foresight help run\n\n"
+          "environment: FORESIGHT_MODEL names the checkpoint folder, FORESIGHT_ISA the\n"
+          "instruction set, when --model and --isa are not given\n"
+          "exit codes: 0 done, 1 the work failed, 2 the command line makes no sense,\n"
+          "130 stopped by Ctrl-C\n",
+          out);
+}
+
+static const cli_verb *find_verb(const char *name) {
+    for (int i = 0; i < VERBS; i++) {
+        if (strcmp(verbs[i]->name, name) == 0) return verbs[i];
+    }
+    return NULL;
+}
+
+static int fail_unknown_verb(const char *name) {
+    const char *names[VERBS + 2] = {"help", "version"};
+    for (int i = 0; i < VERBS; i++) names[i + 2] = verbs[i]->name;
+    if (name[0] == '-')
+        return cli_fail_usage(NULL, "unknown flag %s; a command comes first, as in: foresight run", name);
+    const char *nearest = cli_nearest(name, names, VERBS + 2);
+    if (nearest) return cli_fail_usage(NULL, "unknown command '%s'; did you mean '%s'?", name, nearest);
+    return cli_fail_usage(NULL, "unknown command '%s'", name);
+}
+
+static int finish_output(void) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) return CLI_OK;
+    return cli_fail("standard output: cannot write: %s", strerror(errno));
+}
+
+static int run_verb(const cli_verb *verb, int argc, char **argv) {
+    cli_options options;
+    cli_options_init(&options, verb);
+    int code = cli_parse(&options, argc, argv);
+    if (code == CLI_OK && options.help) {
+        cli_print_help(verb, stdout);
+        code = finish_output();
+    } else if (code == CLI_OK) {
+        code = verb->run(&options);
+    }
+    cli_options_free(&options);
+    return code;
+}
+
+int main(int argc, char **argv) {
+    setlocale(LC_CTYPE, "");
+    if (argc < 2) {
+        print_help(stderr);
+        return CLI_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        const cli_verb *verb = argc > 2 ? find_verb(argv[2]) : NULL;
+        if (verb)
+            cli_print_help(verb, stdout);
+        else if (argc > 2 && strcmp(argv[2], "--help") != 0 && strcmp(argv[2], "version") != 0)
+            return fail_unknown_verb(argv[2]);
+        else
+            print_help(stdout);
+        return finish_output();
+    }
+    if (strcmp(name, "version") == 0 || strcmp(name, "--version") == 0) {
+        printf("foresight %s\n", fore_version());
+        return finish_output();
+    }
+    const cli_verb *verb = find_verb(name);
+    if (!verb) return fail_unknown_verb(name);
+    return run_verb(verb, argc - 2, argv + 2);
+}

@@ -1,0 +1,26 @@
+/* Which model the command means, and opening it. */
+#ifndef FORE_CLI_MODEL_H
+#define FORE_CLI_MODEL_H
+
+#include "cli/cli.h"
+#include "cli/text.h"
+
+/* The checkpoint folder: the flag (or operand), else $FORESIGHT_MODEL, else models/tiny here, else the installed one.
+ * Returns CLI_OK, or CLI_FAILED having said what to do. */
+int cli_find_model(const char *given, cli_text *dir);
+/* --isa, else $FORESIGHT_ISA, else NULL. */
+const char *cli_isa(const cli_options *options);
+
+typedef struct cli_model {
+    cli_text dir;
+    fore_model *model;     /* owned */
+    fore_session *session; /* owned; NULL until cli_model_session */
+    double load_seconds;
+} cli_model;
+
+/* Finds and opens the model, with progress. Returns an exit code; close in any case. */
+int cli_model_open(const cli_options *options, cli_model *out);
+int cli_model_session(const cli_options *options, cli_model *model);
+void cli_model_close(cli_model *model);
+
+#endif

@@ -1,0 +1,253 @@
+/* Opening a checkpoint folder as a fore_model, and what is known about it; see model.h. */
+#include "decode/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "model/tower.h"
+#include "model/trunk.h"
+
+enum { JSON_LIMIT = 64 << 20, TEMPLATE_LIMIT = 4 << 20 };
+
+const char *fore_version(void) { return FORE_VERSION; }
+
+void fore_free(void *p) { free(p); }
+
+static void add_eos(fore_model *m, int32_t id) {
+    if (id < 0) return;
+    for (int i = 0; i < m->eos_count; i++)
+        if (m->eos[i] == id) return;
+    if (m->eos_count < FORE_MODEL_EOS) m->eos[m->eos_count++] = id;
+}
+
+/* Strings such as bos_token that transformers hands to the template: plain or as {"content": ...}. */
+static fore_status collect_tokens(fore_model *m, const cJSON *config, fore_error *err) {
+    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+    m->template_tokens = cJSON_CreateObject();
+    if (!m->template_tokens) return fore_fail_nomem(err, "the template's tokens");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const cJSON *item = fore_json_get(config, names[i]);
+        if (cJSON_IsObject(item)) item = fore_json_get(item, "content");
+        if (cJSON_IsString(item) && !cJSON_AddStringToObject(m->template_tokens, names[i], item->valuestring))
+            return fore_fail_nomem(err, "the template's tokens");
+    }
+    return FORE_OK;
+}
+
+/* "chat_template" of a config: a string, or a list of named ones of which "default" counts. */
+static const char *config_template(const cJSON *config) {
+    const cJSON *item = fore_json_get(config, "chat_template"), *entry;
+    if (cJSON_IsString(item)) return item->valuestring;
+    if (!cJSON_IsArray(item)) return NULL;
+    cJSON_ArrayForEach(entry, item) {
+        const cJSON *name = fore_json_get(entry, "name"), *text = fore_json_get(entry, "template");
+        if (cJSON_IsString(name) && cJSON_IsString(text) && strcmp(name->valuestring, "default") == 0) return text->valuestring;
+    }
+    return NULL;
+}
+
+/* Reads dir/name as JSON when it is there; *out is owned, NULL when it is not. */
+static fore_status read_json(const char *dir, const char *name, cJSON **out, fore_error *err) {
+    *out = NULL;
+    char *path = fore_path_join(dir, name);
+    if (!path) return fore_fail_nomem(err, name);
+    fore_status s = fore_file_exists(path) ? fore_json_read(path, JSON_LIMIT, out, err) : FORE_OK;
+    free(path);
+    return s;
+}
+
+/* chat_template.jinja, else the config's. A template that does not compile is remembered, not fatal. */
+static fore_status load_template(fore_model *m, const cJSON *tokenizer_config, fore_error *err) {
+    char *text = NULL;
+    size_t size = 0;
+    char *path = fore_path_join(m->dir, "chat_template.jinja");
+    if (!path) return fore_fail_nomem(err, "a path");
+    fore_status s = fore_file_exists(path) ? fore_file_read(path, TEMPLATE_LIMIT, &text, &size, err) : FORE_OK;
+    free(path);
+    if (s) return s;
+    cJSON *other = NULL;
+    const char *source = text;
+    if (!source) source = config_template(tokenizer_config);
+    if (!source) {
+        s = read_json(m->dir, "chat_template.json", &other, err);
+        if (s) return s;
+        source = config_template(other);
+    }
+    if (source) {
+        s = fore_template_compile(source, text ? size : strlen(source), &m->chat_template, &m->template_error);
+    } else {
+        fore_fail(&m->template_error, FORE_ERR_INVALID, "%s: it has no chat template (chat_template.jinja); give the prompt as raw text", m->dir);
+    }
+    free(text);
+    cJSON_Delete(other);
+    if (s == FORE_ERR_NOMEM) return fore_fail_nomem(err, "the chat template");
+    return FORE_OK;
+}
+
+static fore_status load_text(fore_model *m, fore_error *err) {
+    m->usable = m->network.config.text.vocab_size;
+    char *path = fore_path_join(m->dir, "tokenizer.json");
+    if (!path) return fore_fail_nomem(err, "a path");
+    bool there = fore_file_exists(path);
+    free(path);
+    fore_status s = there ? fore_tokenizer_open(m->dir, &m->tokenizer, err) : FORE_OK;
+    if (s) return s;
+    if (m->tokenizer) {
+        size_t size = fore_tokenizer_size(m->tokenizer);
+        if (size < (size_t)m->usable) m->usable = (int)size; /* rows past the tokenizer's ids are padding, never trained */
+        add_eos(m, fore_tokenizer_id(m->tokenizer, "<|im_end|>"));
+    }
+    cJSON *config = NULL;
+    s = read_json(m->dir, "tokenizer_config.json", &config, err);
+    if (!s && config) s = collect_tokens(m, config, err);
+    if (!s) s = load_template(m, config, err);
+    cJSON_Delete(config);
+    return s;
+}
+
+static void note_dtypes(fore_model *m) {
+    const char *seen[8];
+    int count = 0;
+    size_t used = 0;
+    for (size_t i = 0; i < fore_store_count(m->network.store) && count < 8; i++) {
+        const char *name = fore_store_at(m->network.store, i)->dtype_name;
+        int k = 0;
+        while (k < count && strcmp(seen[k], name)) k++;
+        if (k < count) continue;
+        size_t n = strlen(name);
+        if (used + n + 2 > sizeof m->dtypes) break;
+        if (used) m->dtypes[used++] = ' ';
+        memcpy(m->dtypes + used, name, n + 1);
+        used += n;
+        seen[count++] = name;
+    }
+}
+
+/* The pixels that the processor makes must be those that the tower reads. */
+static fore_status check_processor(const fore_model *m, fore_error *err) {
+    if (!m->network.config.has_vision) return FORE_OK;
+    const fore_vision_config *v = &m->network.config.vision;
+    const fore_processor *p = &m->processor;
+    if (p->patch_size == v->patch_size && p->temporal_patch_size == v->temporal_patch_size && p->merge_size == v->spatial_merge_size)
+        return FORE_OK;
+    return fore_fail(err, FORE_ERR_FORMAT,
+                     "%s: the picture processor's patch, temporal and merge sizes are %d, %d, %d; the vision tower's are %d, %d, %d", m->dir,
+                     p->patch_size, p->temporal_patch_size, p->merge_size, v->patch_size, v->temporal_patch_size, v->spatial_merge_size);
+}
+
+fore_status fore_model_open(const char *dir, const fore_model_options *options, fore_model **out, fore_error *err) {
+    *out = NULL;
+    if (!fore_dir_exists(dir))
+        return fore_fail(err, FORE_ERR_IO, "%s: not a folder; give a Hugging Face checkpoint folder with config.json and *.safetensors", dir);
+    const fore_kern *kern;
+    fore_status s = fore_kern_get(options ? options->isa : NULL, &kern, err);
+    if (s) return s;
+    fore_model *m = calloc(1, sizeof *m);
+    if (!m) return fore_fail_nomem(err, "a model");
+    m->dir = malloc(strlen(dir) + 1);
+    if (!m->dir) s = fore_fail_nomem(err, "a model");
+    else memcpy(m->dir, dir, strlen(dir) + 1);
+    if (!s) s = fore_network_open(dir, kern, &m->network, err);
+    if (!s && options && options->progress && options->progress(options->user, "load", 1, 2))
+        s = fore_fail(err, FORE_ERR_CANCELLED, "cancelled while loading");
+    if (!s) s = fore_generation_config_read(dir, &m->generation, err);
+    if (!s) s = load_text(m, err);
+    if (!s) s = fore_processor_read(dir, &m->processor, err);
+    if (!s) s = check_processor(m, err);
+    if (s) {
+        fore_model_close(m);
+        return s;
+    }
+    for (int i = 0; i < m->generation.eos_count; i++) add_eos(m, m->generation.eos[i]);
+    for (int i = 0; i < m->network.config.eos_count; i++) add_eos(m, m->network.config.eos[i]);
+    note_dtypes(m);
+    if (options && options->progress && options->progress(options->user, "load", 2, 2)) {
+        fore_model_close(m);
+        return fore_fail(err, FORE_ERR_CANCELLED, "cancelled while loading");
+    }
+    *out = m;
+    return FORE_OK;
+}
+
+void fore_model_close(fore_model *m) {
+    if (!m) return;
+    fore_tokenizer_close(m->tokenizer);
+    fore_template_free(m->chat_template);
+    cJSON_Delete(m->template_tokens);
+    fore_network_close(&m->network);
+    free(m->dir);
+    free(m);
+}
+
+const fore_tokenizer *fore_model_tokenizer(const fore_model *model) { return model->tokenizer; }
+
+const fore_template *fore_model_template(const fore_model *model) { return model->chat_template; }
+
+void fore_model_default_sampling(const fore_model *model, fore_sampling *out) { *out = model->generation.sampling; }
+
+void fore_model_get_info(const fore_model *m, fore_model_info *out) {
+    const fore_config *c = &m->network.config;
+    const fore_text_config *t = &c->text;
+    *out = (fore_model_info){
+        .architecture = c->architecture,
+        .model_type = c->model_type,
+        .isa = m->network.kern->name,
+        .dtypes = m->dtypes,
+        .layers = t->num_hidden_layers,
+        .hidden_size = t->hidden_size,
+        .intermediate_size = t->intermediate_size,
+        .vocab_size = t->vocab_size,
+        .context_length = t->max_position_embeddings,
+        .attention_heads = t->num_attention_heads,
+        .kv_heads = t->num_key_value_heads,
+        .head_dim = t->head_dim,
+        .linear_key_heads = t->linear_num_key_heads,
+        .linear_value_heads = t->linear_num_value_heads,
+        .tied_embeddings = t->tie_word_embeddings,
+        .has_tokenizer = m->tokenizer != NULL,
+        .has_template = m->chat_template != NULL,
+        .has_vision = c->has_vision,
+        .mtp_declared = t->mtp_num_hidden_layers > 0,
+        .mtp_layers = t->mtp_num_hidden_layers,
+        .mtp_tensors = m->network.mtp_tensors,
+        .text_parameters = m->network.text_parameters,
+        .vision_parameters = m->network.vision_parameters,
+        .mtp_parameters = m->network.mtp_parameters,
+        .weight_bytes = fore_store_bytes(m->network.store),
+        .tensor_count = fore_store_count(m->network.store),
+        .file_count = (uint64_t)fore_store_files(m->network.store),
+    };
+    for (int i = 0; i < t->num_hidden_layers; i++) {
+        if (t->full_attention[i]) out->full_attention_layers++;
+        else out->linear_attention_layers++;
+    }
+    if (c->has_vision) {
+        out->vision_depth = c->vision.depth;
+        out->vision_hidden_size = c->vision.hidden_size;
+        out->patch_size = c->vision.patch_size;
+        out->merge_size = c->vision.spatial_merge_size;
+    }
+}
+
+int fore_model_default_context(const fore_model *model) {
+    int n = model->network.config.text.max_position_embeddings;
+    return n < FORE_DEFAULT_CONTEXT ? n : FORE_DEFAULT_CONTEXT;
+}
+
+void fore_model_plan(const fore_model *model, int context, fore_plan *out) {
+    const fore_text_config *t = &model->network.config.text;
+    size_t kv = 0, recurrent = 0, scratch = 0;
+    int threads = fore_pool_processors();
+    if (context <= 0) context = fore_model_default_context(model);
+    if (fore_state_plan(t, context, &kv, &recurrent, NULL)) kv = SIZE_MAX / 4;
+    if (fore_scratch_plan(t, FORE_DEFAULT_CHUNK, context, threads, &scratch, NULL)) scratch = SIZE_MAX / 4;
+    size_t rows = FORE_DEFAULT_CHUNK;
+    scratch += (rows * 2 * (size_t)t->hidden_size + (size_t)t->vocab_size + (size_t)context) * sizeof(float);
+    *out = (fore_plan){.weights = fore_store_bytes(model->network.store),
+                       .kv = kv,
+                       .recurrent = recurrent,
+                       .scratch = scratch,
+                       .total = (uint64_t)kv + recurrent + scratch};
+}

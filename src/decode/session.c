@@ -1,0 +1,173 @@
+/* A session: making and freeing it, beginning a request; see session.h. */
+#include "decode/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+double fore_session_clock(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+fore_status fore_session_reserve(fore_session *s, int rows, fore_error *err) {
+    const fore_text_config *t = &s->model->network.config.text;
+    if (rows > s->context) rows = s->context;
+    if (rows < 1) rows = 1;
+    if (rows == s->scratch.rows) return FORE_OK;
+    fore_scratch scratch;
+    fore_status st = fore_scratch_new(t, rows, s->context, fore_pool_threads(s->pool), &scratch, err);
+    if (st) return st;
+    size_t floats = (size_t)rows * (size_t)t->hidden_size;
+    float *embeddings = malloc(floats * sizeof *embeddings), *hidden = malloc(floats * sizeof *hidden);
+    if (!embeddings || !hidden) {
+        free(embeddings);
+        free(hidden);
+        fore_scratch_free(&scratch);
+        return fore_fail_nomem(err, "the memory of a chunk");
+    }
+    fore_scratch_free(&s->scratch);
+    free(s->embeddings);
+    free(s->hidden);
+    s->scratch = scratch;
+    s->embeddings = embeddings;
+    s->hidden = hidden;
+    return FORE_OK;
+}
+
+fore_status fore_session_new(const fore_model *model, const fore_session_options *options, fore_session **out, fore_error *err) {
+    *out = NULL;
+    const fore_text_config *t = &model->network.config.text;
+    int context = options ? options->context : 0, threads = options ? options->threads : 0;
+    if (context < 0 || threads < 0 || threads > 1024)
+        return fore_fail(err, FORE_ERR_INVALID, "session: context %d and threads %d: expected 0 or more, at most 1024 threads", context, threads);
+    if (context == 0) context = fore_model_default_context(model);
+    if (context > t->max_position_embeddings)
+        return fore_fail(err, FORE_ERR_LIMIT, "session: a context of %d tokens; the model was made for at most %d", context, t->max_position_embeddings);
+    fore_session *s = calloc(1, sizeof *s);
+    if (!s) return fore_fail_nomem(err, "a session");
+    s->model = model;
+    s->context = context;
+    s->pending = -1;
+    fore_status st = fore_pool_new(threads, &s->pool, err);
+    s->engine = (fore_engine){model->network.kern, s->pool};
+    if (!st) st = fore_state_new(t, context, &s->state, err);
+    if (!st) {
+        s->ids = malloc((size_t)context * sizeof *s->ids);
+        s->logits = malloc((size_t)t->vocab_size * sizeof *s->logits);
+        if (!s->ids || !s->logits) st = fore_fail_nomem(err, "a session");
+    }
+    if (!st) st = fore_session_reserve(s, FORE_DEFAULT_CHUNK, err);
+    if (st) {
+        fore_session_free(s);
+        return st;
+    }
+    *out = s;
+    return FORE_OK;
+}
+
+static void free_stop(fore_session *s) {
+    fore_stop_free(s->stop);
+    for (size_t i = 0; i < s->stop_count; i++) free(s->stop_strings[i]);
+    free(s->stop_strings);
+    s->stop = NULL;
+    s->stop_strings = NULL;
+    s->stop_count = 0;
+}
+
+void fore_session_free(fore_session *s) {
+    if (!s) return;
+    free_stop(s);
+    fore_sampler_free(s->sampler);
+    fore_buf_free(&s->piece);
+    fore_buf_free(&s->text);
+    fore_scratch_free(&s->scratch);
+    fore_state_free(&s->state);
+    free(s->ids);
+    free(s->seen);
+    free(s->embeddings);
+    free(s->hidden);
+    free(s->logits);
+    fore_pool_free(s->pool);
+    free(s);
+}
+
+void fore_session_reset(fore_session *s) {
+    fore_state_reset(&s->state);
+    s->seen_count = 0;
+    s->has_logits = false;
+    s->pending = -1;
+    s->active = false;
+}
+
+static fore_status copy_stop(fore_session *s, const fore_request *r, fore_error *err) {
+    free_stop(s);
+    if (!r->stop_count) return FORE_OK;
+    if (!s->model->tokenizer) return fore_fail(err, FORE_ERR_INVALID, "request: stop strings need a tokenizer, the model has none");
+    fore_status st = fore_stop_new(r->stop, r->stop_count, &s->stop, err);
+    if (st) return st;
+    s->stop_strings = calloc(r->stop_count, sizeof *s->stop_strings);
+    if (!s->stop_strings) return fore_fail_nomem(err, "the stop strings");
+    for (size_t i = 0; i < r->stop_count; i++) {
+        size_t n = strlen(r->stop[i]) + 1;
+        s->stop_strings[i] = malloc(n);
+        if (!s->stop_strings[i]) return fore_fail_nomem(err, "the stop strings");
+        memcpy(s->stop_strings[i], r->stop[i], n);
+        s->stop_count = i + 1;
+    }
+    return FORE_OK;
+}
+
+/* The request's own part: sampler, stop strings, counters. Nothing of the timeline. */
+static fore_status take_request(fore_session *s, const fore_request *r, const fore_prepared *p, fore_error *err) {
+    if (r->max_tokens < 0) return fore_fail(err, FORE_ERR_INVALID, "request: max_tokens %d; expected 0 or more", r->max_tokens);
+    if (r->prefill_chunk < 0) return fore_fail(err, FORE_ERR_INVALID, "request: prefill_chunk %d; expected 0 or more", r->prefill_chunk);
+    fore_sampler *sampler;
+    fore_status st = fore_sampler_new(&r->sampling, s->model->network.config.text.vocab_size, s->model->usable, &sampler, err);
+    if (st) return st;
+    fore_sampler_free(s->sampler);
+    s->sampler = sampler;
+    st = copy_stop(s, r, err);
+    if (st) return st;
+    for (size_t i = 0; i < p->n; i++) fore_sampler_count(sampler, p->ids[i], false);
+    if (s->model->tokenizer) fore_stream_init(&s->stream, s->model->tokenizer, true);
+    s->piece.size = s->text.size = 0;
+    s->generated = 0;
+    s->max_tokens = r->max_tokens;
+    s->ignore_eos = r->ignore_eos;
+    return FORE_OK;
+}
+
+fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_error *err) {
+    s->active = false;
+    s->stats = (fore_stats){0};
+    double t0 = fore_session_clock();
+    fore_prepared p;
+    fore_status st = fore_prepare(s->model, r, (size_t)s->context, &p, err);
+    if (st) return st;
+    s->stats.image_seconds = fore_session_clock() - t0;
+    st = take_request(s, r, &p, err);
+    int rows = r->prefill_chunk ? r->prefill_chunk : FORE_DEFAULT_CHUNK;
+    if (!st) st = fore_session_reserve(s, rows, err);
+    fore_splice splice = {0};
+    int last = 0;
+    if (!st) st = fore_session_prefill(s, r, &p, NULL, NULL, &last, &splice, err);
+    if (!st) {
+        double t1 = fore_session_clock();
+        size_t C = (size_t)s->model->network.config.text.hidden_size;
+        fore_trunk_logits(&s->engine, &s->model->network, s->hidden + (size_t)last * C, 1, s->logits);
+        s->has_logits = true;
+        s->active = true;
+        s->stats.prefill_seconds += fore_session_clock() - t1;
+        s->stats.prompt_tokens = p.n;
+        s->stats.images = p.images;
+        s->stats.image_tokens = splice.total_pads;
+        s->stats.state_bytes = s->state.kv_bytes + s->state.recurrent_bytes;
+    }
+    fore_splice_free(&splice);
+    fore_prepared_free(&p);
+    return st;
+}
+
+void fore_session_get_stats(const fore_session *session, fore_stats *out) { *out = session->stats; }

@@ -1,0 +1,69 @@
+/* The session's inside, shared by the files of this room: timeline (what the state has seen), request (how to go on), and
+ * the memory of both. One thread at a time. */
+#ifndef FORE_DECODE_SESSION_H
+#define FORE_DECODE_SESSION_H
+
+#include "base/pool.h"
+#include "decode/model.h"
+#include "decode/prepare.h"
+#include "decode/sampler.h"
+#include "decode/stop.h"
+#include "model/tower.h"
+#include "model/trunk.h"
+#include "text/stream.h"
+
+/* A picture that lies in the timeline. */
+typedef struct fore_seen_image {
+    uint8_t digest[FORE_DIGEST];
+    int grid[3];
+    size_t start; /* index of its first pad */
+} fore_seen_image;
+
+struct fore_session {
+    const fore_model *model; /* borrowed */
+    fore_pool *pool;         /* owned */
+    fore_engine engine;
+    int context;
+    /* timeline: ids[0 .. state.length-1] is what the state has seen */
+    fore_state state;
+    int32_t *ids; /* [context] owned */
+    fore_seen_image *seen; /* owned */
+    size_t seen_count;
+    int32_t delta; /* position of token i >= prompt length is i + delta */
+    /* memory of a pass */
+    fore_scratch scratch;
+    float *embeddings, *hidden; /* [scratch.rows,C] owned */
+    float *logits;              /* [V] owned; of the last row when has_logits */
+    bool has_logits;
+    int32_t pending; /* token that was said and that the state has not seen; -1: none */
+    /* request */
+    bool active; /* begun and not finished */
+    fore_sampler *sampler; /* owned */
+    fore_stop *stop;       /* owned */
+    char **stop_strings;   /* owned copies, for the statistics */
+    size_t stop_count;
+    fore_stream stream;
+    fore_buf piece, text; /* decoded but not yet checked for stop strings; lent to the caller */
+    int32_t round_ids[1];
+    int generated, max_tokens;
+    bool ignore_eos;
+    fore_stats stats;
+};
+
+/* Seconds of a clock that only goes forward. */
+double fore_session_clock(void);
+/* Scratch for chunks of `rows` rows (more than the context are not needed). */
+fore_status fore_session_reserve(fore_session *session, int rows, fore_error *err);
+/* Forgets the timeline and the request. */
+void fore_session_reset(fore_session *session);
+
+/* What looks at a prefill: rows [first, first+T) of embeddings and hidden [T,C]. */
+typedef fore_status (*fore_prefill_look)(void *user, int first, int T, const float *embeddings, const float *hidden, fore_error *err);
+
+/* Brings the timeline to prepared->ids: reuses a seen prefix (not when `look` is given), runs the tower for the pictures that
+ * are new, feeds the trunk chunk by chunk. On success the last row's hidden state is at session->hidden and its index in *last_row.
+ * On failure the timeline holds what was fed so far. */
+fore_status fore_session_prefill(fore_session *session, const fore_request *request, const fore_prepared *prepared,
+                                 fore_prefill_look look, void *user, int *last_row, fore_splice *splice, fore_error *err);
+
+#endif

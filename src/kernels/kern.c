@@ -1,0 +1,68 @@
+/* The table of the reference, and the choice of a table; see kern.h. */
+#include "kernels/kern.h"
+
+#include <string.h>
+
+#include "kernels/ref.h"
+#include "kernels/sets.h"
+
+static const fore_kern ref_set = {
+    .name = "ref",
+    .mm_f32 = fore_ref_mm_f32,
+    .mm_bf16 = fore_ref_mm_bf16,
+    .mm_f16 = fore_ref_mm_f16,
+    .widen_bf16 = fore_ref_widen_bf16,
+    .widen_f16 = fore_ref_widen_f16,
+    .rms_norm = fore_ref_rms_norm,
+    .layer_norm = fore_ref_layer_norm,
+    .l2_norm = fore_ref_l2_norm,
+    .gated_rms_norm = fore_ref_gated_rms_norm,
+    .add = fore_ref_add,
+    .add_bias = fore_ref_add_bias,
+    .silu_mul = fore_ref_silu_mul,
+    .sigmoid_mul = fore_ref_sigmoid_mul,
+    .gelu_tanh = fore_ref_gelu_tanh,
+    .gelu_erf = fore_ref_gelu_erf,
+    .rope = fore_ref_rope,
+    .conv_silu = fore_ref_conv_silu,
+    .delta_gates = fore_ref_delta_gates,
+    .delta = fore_ref_delta,
+    .attend = fore_ref_attend,
+    .argmax = fore_ref_argmax,
+};
+
+int fore_kern_list(const fore_kern *list[8]) {
+    int n = 0;
+    list[n++] = &ref_set;
+#if defined(__aarch64__) && defined(FORE_HAVE_NEON)
+    list[n++] = &fore_kern_neon; /* part of every aarch64 */
+#elif defined(__x86_64__)
+    /* F16C, which the sets also use, came before AVX2 in every processor (clang 14 cannot ask for it). */
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return n;
+    list[n++] = &fore_kern_avx2;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        list[n++] = &fore_kern_avx512;
+#endif
+    return n;
+}
+
+fore_status fore_kern_get(const char *isa, const fore_kern **out, fore_error *err) {
+    const fore_kern *list[8];
+    int n = fore_kern_list(list);
+    if (!isa || !*isa) { /* slowest first */
+        *out = list[n - 1];
+        return FORE_OK;
+    }
+    char names[64] = "";
+    for (int i = 0; i < n; i++) {
+        if (!strcmp(list[i]->name, isa)) {
+            *out = list[i];
+            return FORE_OK;
+        }
+        if (i) strncat(names, ", ", sizeof names - strlen(names) - 1);
+        strncat(names, list[i]->name, sizeof names - strlen(names) - 1);
+    }
+    return fore_fail(err, FORE_ERR_UNSUPPORTED, "kernels: instruction set \"%.40s\": this machine has %s; choose one of these", isa,
+                     names);
+}

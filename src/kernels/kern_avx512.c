@@ -1,0 +1,26 @@
+/* The AVX-512 set (F, BW, DQ, VL): 32 registers of 16 lanes. Tile sizes keep accumulators, widened weights and one input in
+ * registers. */
+#include "kernels/v16_avx512.h"
+#include "kernels/v16_math.h"
+
+#define V16_MM_DIRECT(X) X(1, 8) X(2, 8) X(3, 8) X(4, 6) X(5, 4) X(6, 4) X(7, 3) X(8, 3)
+#define V16_MM_TILED(X) X(1) X(2) X(3) X(4) X(5) X(6)
+enum { V16_MM_STREAM_ROWS = 8, V16_MM_FEW = 32, V16_MM_ROWS = 6, V16_MM_WIDE = 4, V16_MM_AHEAD = 4096 };
+
+#define V16_SCORE_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+enum { V16_SCORE_ROWS = 12, V16_SCORE_PANELS = 2 };
+#define V16_VALUE_ROW_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#define V16_VALUE_CASES(X) X(1) X(2) X(3) X(4)
+enum { V16_VALUE_ROWS = 6, V16_VALUE_CHUNKS = 4 };
+enum { V16_DELTA_COLUMNS = 4 };
+
+#include "kernels/v16_elementwise.h"
+#include "kernels/v16_norm.h"
+#include "kernels/v16_matmul.h"
+#include "kernels/v16_attend.h"
+#include "kernels/v16_delta.h"
+
+#include "kernels/sets.h"
+#include "kernels/v16_set.h"
+
+const fore_kern fore_kern_avx512 = {V16_SET("avx512")};

@@ -1,0 +1,107 @@
+/* Gated full attention with partial rotary and grouped heads (transformers Qwen3_5Attention.forward). */
+#include "model/trunk.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PREPARE_ROWS = 16, ATTEND_ROWS = 32 };
+
+typedef struct attention_job {
+    const fore_pass *pass;
+    const fore_layer *layer;
+    fore_layer_state *state;
+    float *q; /* [T, H, 2, D]: query, gate */
+    float *k; /* [T, K, D] */
+    float *v; /* [T, K, D] */
+    float *o; /* [T, H, D] */
+} attention_job;
+
+size_t fore_attention_columns(const fore_text_config *t) {
+    return (size_t)t->head_dim * (3 * (size_t)t->num_attention_heads + 2 * (size_t)t->num_key_value_heads);
+}
+
+/* Norm and rope of queries and keys, then keys and values into the state. */
+static void prepare_task(void *context, int first, int rows, int worker) {
+    (void)worker;
+    const attention_job *j = context;
+    const fore_pass *p = j->pass;
+    const fore_text_config *t = p->text;
+    const fore_kern *kern = p->engine->kern;
+    int D = t->head_dim, H = t->num_attention_heads, K = t->num_key_value_heads, half = t->rotary_dim / 2;
+    size_t q_row = (size_t)H * 2 * (size_t)D, kv_row = (size_t)K * (size_t)D;
+    float *q = j->q + (size_t)first * q_row, *k = j->k + (size_t)first * kv_row;
+    for (int r = 0; r < rows; r++) {
+        float *qr = q + (size_t)r * q_row, *kr = k + (size_t)r * kv_row;
+        kern->rms_norm(qr, 2 * (size_t)D, qr, 2 * (size_t)D, j->layer->q_norm, H, D, t->rms_norm_eps);
+        kern->rms_norm(kr, (size_t)D, kr, (size_t)D, j->layer->k_norm, K, D, t->rms_norm_eps);
+    }
+    const float *cos = p->scratch->cos + (size_t)first * (size_t)half, *sin = p->scratch->sin + (size_t)first * (size_t)half;
+    kern->rope(q, q_row, 2 * (size_t)D, rows, H, half, cos, sin);
+    kern->rope(k, kv_row, (size_t)D, rows, K, half, cos, sin);
+    for (int r = 0; r < rows; r++) {
+        int position = p->start + first + r;
+        for (int h = 0; h < K; h++) {
+            const float *kr = k + (size_t)r * kv_row + (size_t)h * (size_t)D;
+            float *panel = j->state->k + fore_state_key_at(p->state, D, h, position, 0);
+            for (int d = 0; d < D; d++) panel[(size_t)d * FORE_LANES] = kr[d];
+            memcpy(j->state->v + ((size_t)h * (size_t)p->state->capacity + (size_t)position) * (size_t)D,
+                   j->v + (size_t)(first + r) * kv_row + (size_t)h * (size_t)D, (size_t)D * sizeof(float));
+        }
+    }
+}
+
+static void attend_task(void *context, int index, int worker) {
+    const attention_job *j = context;
+    const fore_pass *p = j->pass;
+    const fore_text_config *t = p->text;
+    int D = t->head_dim, H = t->num_attention_heads, K = t->num_key_value_heads, G = H / K;
+    int head = index % K, first = index / K * ATTEND_ROWS;
+    int rows = p->T - first < ATTEND_ROWS ? p->T - first : ATTEND_ROWS;
+    size_t q_row = (size_t)H * 2 * (size_t)D, o_row = (size_t)H * (size_t)D;
+    float *q = j->q + (size_t)first * q_row + (size_t)head * (size_t)G * 2 * (size_t)D;
+    float *o = j->o + (size_t)first * o_row + (size_t)head * (size_t)G * (size_t)D;
+    fore_attend a = {
+        .q = q,
+        .o = o,
+        .k = j->state->k + fore_state_key_at(p->state, D, head, 0, 0),
+        .v = j->state->v + (size_t)head * (size_t)p->state->capacity * (size_t)D,
+        .q_row = q_row,
+        .q_head = 2 * (size_t)D,
+        .o_row = o_row,
+        .o_head = (size_t)D,
+        .v_row = (size_t)D,
+        .T = rows,
+        .G = G,
+        .D = D,
+        .first = p->start + first, /* causal by sequence index, never by rope position */
+        .causal = true,
+        .scale = 1.0f / sqrtf((float)D),
+        .scratch = p->scratch->worker + (size_t)worker * p->scratch->worker_floats,
+    };
+    p->engine->kern->attend(&a);
+    for (int r = 0; r < rows; r++)
+        for (int g = 0; g < G; g++) /* the gate is a sigmoid here, a silu in the linear layers */
+            p->engine->kern->sigmoid_mul(o + (size_t)r * o_row + (size_t)g * (size_t)D,
+                                         q + (size_t)r * q_row + (size_t)g * 2 * (size_t)D + (size_t)D, (size_t)D);
+}
+
+void fore_attention(const fore_pass *p, const fore_layer *layer, fore_layer_state *state, const float *x, float *y) {
+    const fore_text_config *t = p->text;
+    int D = t->head_dim, H = t->num_attention_heads, K = t->num_key_value_heads, C = t->hidden_size;
+    size_t T = (size_t)p->T;
+    attention_job j = {.pass = p, .layer = layer, .state = state};
+    j.q = p->scratch->wide;
+    j.k = j.q + T * (size_t)H * 2 * (size_t)D;
+    j.v = j.k + T * (size_t)K * (size_t)D;
+    j.o = j.v + T * (size_t)K * (size_t)D;
+    const fore_product in[3] = {
+        {&layer->q_proj, layer->q_bias, j.q, (size_t)H * 2 * (size_t)D},
+        {&layer->k_proj, layer->k_bias, j.k, (size_t)K * (size_t)D},
+        {&layer->v_proj, layer->v_bias, j.v, (size_t)K * (size_t)D},
+    };
+    fore_linear(p->engine, x, (size_t)C, p->T, in, 3);
+    fore_rows(p->engine, prepare_task, &j, p->T, PREPARE_ROWS);
+    fore_pool_run(p->engine->pool, attend_task, &j, K * ((p->T + ATTEND_ROWS - 1) / ATTEND_ROWS));
+    const fore_product out = {&layer->o_proj, layer->o_bias, y, (size_t)C};
+    fore_linear(p->engine, j.o, (size_t)H * (size_t)D, p->T, &out, 1);
+}

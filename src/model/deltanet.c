@@ -1,0 +1,112 @@
+/* Gated DeltaNet, token by token (transformers Qwen3_5GatedDeltaNet.forward, recurrent form). A task owns a key head: its
+ * convolution channels, its value heads' states and outputs; nothing is shared between tasks. */
+#include "model/trunk.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct delta_job {
+    const fore_pass *pass;
+    const fore_layer *layer;
+    fore_layer_state *state;
+    float *u;           /* [T, channels] raw projections: queries, keys, values */
+    float *c;           /* [T, channels] after convolution and silu */
+    float *z;           /* [T, nv, dv] */
+    float *b, *a;       /* [T, nv] */
+    float *beta, *decay; /* [T, nv] */
+    float *o;           /* [T, nv, dv] */
+} delta_job;
+
+static size_t channels_of(const fore_text_config *t) {
+    return 2 * (size_t)t->linear_num_key_heads * (size_t)t->linear_key_head_dim +
+           (size_t)t->linear_num_value_heads * (size_t)t->linear_value_head_dim;
+}
+
+size_t fore_deltanet_columns(const fore_text_config *t) {
+    size_t nv = (size_t)t->linear_num_value_heads;
+    return 2 * channels_of(t) + 2 * nv * (size_t)t->linear_value_head_dim + 4 * nv;
+}
+
+/* Convolves channels c0..c1-1 and moves their window on: it keeps the raw inputs, before convolution and silu. */
+static void convolve(const delta_job *j, size_t c0, size_t c1) {
+    const fore_pass *p = j->pass;
+    size_t C = channels_of(p->text);
+    int K = p->text->linear_conv_kernel_dim, T = p->T;
+    float *prev = j->state->conv;
+    p->engine->kern->conv_silu(j->c, C, j->u, C, prev, j->layer->conv, T, (int)c0, (int)c1, (int)C, K);
+    for (int i = 0; i < K - 1; i++) {
+        int t = T - (K - 1) + i;
+        const float *from = t >= 0 ? j->u + (size_t)t * C : prev + (size_t)(K - 1 + t) * C;
+        memcpy(prev + (size_t)i * C + c0, from + c0, (c1 - c0) * sizeof *prev);
+    }
+}
+
+static void head_task(void *context, int g, int worker) {
+    const delta_job *j = context;
+    const fore_pass *p = j->pass;
+    const fore_text_config *t = p->text;
+    const fore_kern *kern = p->engine->kern;
+    int dk = t->linear_key_head_dim, dv = t->linear_value_head_dim, nv = t->linear_num_value_heads;
+    int rep = nv / t->linear_num_key_heads, h0 = g * rep;
+    size_t C = channels_of(t), kd = (size_t)t->linear_num_key_heads * (size_t)dk, vd = (size_t)nv * (size_t)dv;
+    size_t q0 = (size_t)g * (size_t)dk, k0 = kd + q0, v0 = 2 * kd + (size_t)h0 * (size_t)dv;
+    convolve(j, q0, q0 + (size_t)dk);
+    convolve(j, k0, k0 + (size_t)dk);
+    convolve(j, v0, v0 + (size_t)rep * (size_t)dv);
+    /* The query's scale comes after its norm; eps is added to the sum, not to the mean. */
+    kern->l2_norm(j->c + q0, C, j->c + q0, C, p->T, dk, 1e-6f, 1.0f / sqrtf((float)dk));
+    kern->l2_norm(j->c + k0, C, j->c + k0, C, p->T, dk, 1e-6f, 1.0f);
+    kern->delta_gates(j->beta + h0, j->decay + h0, (size_t)nv, j->b + h0, (size_t)nv, j->a + h0, (size_t)nv, j->layer->neg_exp_A + h0,
+                      j->layer->dt_bias + h0, p->T, rep);
+    for (int h = h0; h < h0 + rep; h++) {
+        float *S = j->state->S + (size_t)h * (size_t)dk * (size_t)dv, *o = j->o + (size_t)h * (size_t)dv;
+        fore_delta d = {
+            .state_in = S,
+            .state_out = S,
+            .q = j->c + q0,
+            .k = j->c + k0,
+            .v = j->c + 2 * kd + (size_t)h * (size_t)dv,
+            .o = o,
+            .decay = j->decay + h,
+            .beta = j->beta + h,
+            .qk_row = C,
+            .v_row = C,
+            .o_row = vd,
+            .gate_row = (size_t)nv,
+            .T = p->T,
+            .dk = dk,
+            .dv = dv,
+            .v0 = 0,
+            .v1 = dv,
+            .scratch = p->scratch->worker + (size_t)worker * p->scratch->worker_floats,
+        };
+        kern->delta(&d);
+        kern->gated_rms_norm(o, vd, o, vd, j->z + (size_t)h * (size_t)dv, vd, j->layer->gated_norm, p->T, dv, t->rms_norm_eps);
+    }
+}
+
+void fore_deltanet(const fore_pass *p, const fore_layer *layer, fore_layer_state *state, const float *x, float *y) {
+    const fore_text_config *t = p->text;
+    int C = t->hidden_size;
+    size_t T = (size_t)p->T, channels = channels_of(t), nv = (size_t)t->linear_num_value_heads;
+    size_t vd = nv * (size_t)t->linear_value_head_dim;
+    delta_job j = {.pass = p, .layer = layer, .state = state};
+    j.u = p->scratch->wide;
+    j.c = j.u + T * channels;
+    j.z = j.c + T * channels;
+    j.o = j.z + T * vd;
+    j.b = j.o + T * vd;
+    j.a = j.b + T * nv;
+    j.beta = j.a + T * nv;
+    j.decay = j.beta + T * nv;
+    const fore_product in[4] = {
+        {&layer->in_proj_qkv, NULL, j.u, channels},
+        {&layer->in_proj_z, NULL, j.z, vd},
+        {&layer->in_proj_b, NULL, j.b, nv},
+        {&layer->in_proj_a, NULL, j.a, nv},
+    };
+    fore_linear(p->engine, x, (size_t)C, p->T, in, 4);
+    fore_pool_run(p->engine->pool, head_task, &j, t->linear_num_key_heads);
+    const fore_product out = {&layer->out_proj, NULL, y, (size_t)C};
+    fore_linear(p->engine, j.o, vd, p->T, &out, 1);
+}

@@ -1,0 +1,34 @@
+/* Products of activations with weights, split over threads by outputs. */
+#ifndef FORE_MODEL_LINEAR_H
+#define FORE_MODEL_LINEAR_H
+
+#include "base/pool.h"
+#include "model/weights.h"
+
+/* What computes: the kernels and the threads. Borrowed by whatever holds it. */
+typedef struct fore_engine {
+    const fore_kern *kern;
+    fore_pool *pool;
+} fore_engine;
+
+/* One product of a group that shares its input. */
+typedef struct fore_product {
+    const fore_weight *w; /* [N,K] */
+    const float *bias;    /* [N] or NULL */
+    float *y;             /* [T,N], row stride ldy */
+    size_t ldy;
+} fore_product;
+
+/* y = x W^T + bias for each of count products; x [T,K] with row stride ldx; every K is the same. */
+void fore_linear(const fore_engine *engine, const float *x, size_t ldx, int T, const fore_product *products, int count);
+
+/* Rows of elementwise work handed out in blocks: task(context, first row, rows, worker). */
+typedef void (*fore_rows_task)(void *context, int first, int rows, int worker);
+void fore_rows(const fore_engine *engine, fore_rows_task task, void *context, int T, int block);
+
+/* RMSNorm of T rows, split by rows. */
+void fore_norm_rows(const fore_engine *engine, float *y, const float *x, const float *gain, int T, int C, float eps);
+/* y += x, T rows of C. */
+void fore_add_rows(const fore_engine *engine, float *y, const float *x, int T, int C);
+
+#endif

@@ -1,0 +1,27 @@
+/* The dense MLP: down(silu(gate x) * up x). */
+#include "model/trunk.h"
+
+typedef struct mlp_job {
+    const fore_kern *kern;
+    float *gate, *up; /* [T,F] */
+    size_t F;
+} mlp_job;
+
+size_t fore_mlp_columns(const fore_text_config *t) { return 2 * (size_t)t->intermediate_size; }
+
+static void activate_task(void *context, int first, int rows, int worker) {
+    (void)worker;
+    const mlp_job *j = context;
+    float *gate = j->gate + (size_t)first * j->F;
+    j->kern->silu_mul(gate, gate, j->up + (size_t)first * j->F, (size_t)rows * j->F);
+}
+
+void fore_mlp(const fore_pass *p, const fore_layer *layer, const float *x, float *y) {
+    size_t C = (size_t)p->text->hidden_size, F = (size_t)p->text->intermediate_size;
+    mlp_job j = {p->engine->kern, p->scratch->wide, p->scratch->wide + (size_t)p->T * F, F};
+    const fore_product in[2] = {{&layer->gate_proj, NULL, j.gate, F}, {&layer->up_proj, NULL, j.up, F}};
+    fore_linear(p->engine, x, C, p->T, in, 2);
+    fore_rows(p->engine, activate_task, &j, p->T, 8);
+    const fore_product out = {&layer->down_proj, NULL, y, C};
+    fore_linear(p->engine, j.gate, F, p->T, &out, 1);
+}

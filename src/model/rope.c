@@ -1,0 +1,26 @@
+/* Rotary angles; see rope.h. Angles are f32 products, as the reference computes them. */
+#include "model/rope.h"
+
+#include "kernels/kern.h"
+
+static int axis_of(const int section[3], int i) {
+    if (i % 3 == 1 && i < 3 * section[1]) return 1;
+    if (i % 3 == 2 && i < 3 * section[2]) return 2;
+    return 0;
+}
+
+void fore_rope_text(const fore_text_config *text, const float *inv_freq, const int32_t *const positions[3], int T, float *cos, float *sin) {
+    int half = text->rotary_dim / 2;
+    for (int t = 0; t < T; t++)
+        for (int i = 0; i < half; i++) {
+            size_t at = (size_t)t * (size_t)half + (size_t)i;
+            fore_sincosf((float)positions[axis_of(text->mrope_section, i)][t] * inv_freq[i], &sin[at], &cos[at]);
+        }
+}
+
+void fore_rope_patch(const float *inv_freq, int count, int row, int column, float *cos, float *sin) {
+    for (int i = 0; i < count; i++) {
+        fore_sincosf((float)row * inv_freq[i], &sin[i], &cos[i]);
+        fore_sincosf((float)column * inv_freq[i], &sin[count + i], &cos[count + i]);
+    }
+}

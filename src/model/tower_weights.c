@@ -1,0 +1,52 @@
+/* Binding the vision tower's tensors; see weights.h. */
+#include "model/weights.h"
+
+fore_status fore_tower_bind(fore_network *n, const char *prefix, fore_error *err) {
+    const fore_vision_config *v = &n->config.vision;
+    fore_tower *w = &n->tower;
+    int C = v->hidden_size, F = v->intermediate_size, merged = C * v->spatial_merge_size * v->spatial_merge_size;
+    int out = v->out_hidden_size;
+    if (out != n->config.text.hidden_size)
+        return fore_fail(err, FORE_ERR_FORMAT, "config: vision_config.out_hidden_size is %d, the text model's hidden_size is %d", out,
+                         n->config.text.hidden_size);
+    int side = 0;
+    while ((side + 1) * (side + 1) <= v->num_position_embeddings) side++;
+    if (side * side != v->num_position_embeddings)
+        return fore_fail(err, FORE_ERR_FORMAT, "config: vision_config.num_position_embeddings is %d, expected a square number",
+                         v->num_position_embeddings);
+    if (C % v->num_heads || C / v->num_heads % 4)
+        return fore_fail(err, FORE_ERR_FORMAT, "config: vision_config.hidden_size %d does not divide into %d heads of a multiple of 4", C,
+                         v->num_heads);
+    w->side = side;
+    w->blocks = fore_arena_alloc(&n->arena, (size_t)v->depth, sizeof *w->blocks);
+    if (!w->blocks) return fore_fail_nomem(err, "the vision block table");
+    fore_binder b = {n->store, &n->arena, n->kern, prefix, err, FORE_OK};
+    const uint64_t patch[5] = {(uint64_t)C, (uint64_t)v->in_channels, (uint64_t)v->temporal_patch_size, (uint64_t)v->patch_size,
+                               (uint64_t)v->patch_size};
+    int inputs = v->in_channels * v->temporal_patch_size * v->patch_size * v->patch_size;
+    fore_bind_shape(&b, &w->patch_embed, C, inputs, 5, patch, "patch_embed.proj.weight");
+    fore_bind_vector(&b, &w->patch_b, C, 0, "patch_embed.proj.bias");
+    fore_bind_matrix(&b, &w->pos_embed, v->num_position_embeddings, C, "pos_embed.weight");
+    for (int i = 0; i < v->depth && !b.status; i++) {
+        fore_tower_block *k = &w->blocks[i];
+        fore_bind_vector(&b, &k->norm1_w, C, 0, "blocks.%d.norm1.weight", i);
+        fore_bind_vector(&b, &k->norm1_b, C, 0, "blocks.%d.norm1.bias", i);
+        fore_bind_vector(&b, &k->norm2_w, C, 0, "blocks.%d.norm2.weight", i);
+        fore_bind_vector(&b, &k->norm2_b, C, 0, "blocks.%d.norm2.bias", i);
+        fore_bind_matrix(&b, &k->qkv, 3 * C, C, "blocks.%d.attn.qkv.weight", i);
+        fore_bind_vector(&b, &k->qkv_b, 3 * C, 0, "blocks.%d.attn.qkv.bias", i);
+        fore_bind_matrix(&b, &k->proj, C, C, "blocks.%d.attn.proj.weight", i);
+        fore_bind_vector(&b, &k->proj_b, C, 0, "blocks.%d.attn.proj.bias", i);
+        fore_bind_matrix(&b, &k->fc1, F, C, "blocks.%d.mlp.linear_fc1.weight", i);
+        fore_bind_vector(&b, &k->fc1_b, F, 0, "blocks.%d.mlp.linear_fc1.bias", i);
+        fore_bind_matrix(&b, &k->fc2, C, F, "blocks.%d.mlp.linear_fc2.weight", i);
+        fore_bind_vector(&b, &k->fc2_b, C, 0, "blocks.%d.mlp.linear_fc2.bias", i);
+    }
+    fore_bind_vector(&b, &w->merger_norm_w, C, 0, "merger.norm.weight");
+    fore_bind_vector(&b, &w->merger_norm_b, C, 0, "merger.norm.bias");
+    fore_bind_matrix(&b, &w->merger_fc1, merged, merged, "merger.linear_fc1.weight");
+    fore_bind_vector(&b, &w->merger_fc1_b, merged, 0, "merger.linear_fc1.bias");
+    fore_bind_matrix(&b, &w->merger_fc2, out, merged, "merger.linear_fc2.weight");
+    fore_bind_vector(&b, &w->merger_fc2_b, out, 0, "merger.linear_fc2.bias");
+    return b.status;
+}

@@ -1,0 +1,89 @@
+/* The trunk's forward pass; see trunk.h. */
+#include "model/trunk.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/rope.h"
+
+enum { ALIGN = FORE_ARENA_ALIGN };
+
+static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+
+static size_t wide_columns(const fore_text_config *t) {
+    return max_size(fore_mlp_columns(t), max_size(fore_attention_columns(t), fore_deltanet_columns(t)));
+}
+
+static size_t worker_floats(const fore_text_config *t, int capacity) {
+    size_t attend = fore_attend_scratch(capacity, t->num_attention_heads / t->num_key_value_heads);
+    size_t n = max_size(attend, fore_delta_scratch(t->linear_key_head_dim, t->linear_value_head_dim));
+    return (n + 15) / 16 * 16;
+}
+
+static size_t row_floats(const fore_text_config *t) {
+    return 3 * (size_t)t->hidden_size + wide_columns(t) + (size_t)t->rotary_dim;
+}
+
+fore_status fore_scratch_plan(const fore_text_config *t, int rows, int capacity, int threads, size_t *bytes, fore_error *err) {
+    size_t a, b, total;
+    if (__builtin_mul_overflow((size_t)rows, row_floats(t) + 8 * ALIGN, &a) ||
+        __builtin_mul_overflow((size_t)threads, worker_floats(t, capacity), &b) || __builtin_add_overflow(a, b, &total) ||
+        __builtin_mul_overflow(total, sizeof(float), &total))
+        return fore_fail(err, FORE_ERR_LIMIT, "scratch: %d rows do not fit the address space", rows);
+    *bytes = total + 8 * ALIGN;
+    return FORE_OK;
+}
+
+fore_status fore_scratch_new(const fore_text_config *t, int rows, int capacity, int threads, fore_scratch *out, fore_error *err) {
+    *out = (fore_scratch){.rows = rows, .worker_floats = worker_floats(t, capacity)};
+    fore_status s = fore_scratch_plan(t, rows, capacity, threads, &out->bytes, err);
+    if (s) return s;
+    out->memory = calloc(1, out->bytes); /* touched page by page as it is used */
+    if (!out->memory) return fore_fail_nomem(err, "the scratch memory of a session");
+    char *at = out->memory;
+    size_t T = (size_t)rows, C = (size_t)t->hidden_size, half = (size_t)t->rotary_dim / 2;
+    out->x = fore_carve(&at, T * C);
+    out->h = fore_carve(&at, T * C);
+    out->mix = fore_carve(&at, T * C);
+    out->wide = fore_carve(&at, T * wide_columns(t));
+    out->cos = fore_carve(&at, T * half);
+    out->sin = fore_carve(&at, T * half);
+    out->worker = fore_carve(&at, (size_t)threads * out->worker_floats);
+    return FORE_OK;
+}
+
+void fore_scratch_free(fore_scratch *scratch) {
+    free(scratch->memory);
+    *scratch = (fore_scratch){0};
+}
+
+void fore_trunk_forward(const fore_engine *engine, const fore_network *network, fore_state *state, fore_scratch *s, const fore_batch *b) {
+    const fore_text_config *t = &network->config.text;
+    int T = b->T, C = t->hidden_size;
+    size_t rows = (size_t)T, cols = (size_t)C;
+    assert(T >= 1 && T <= s->rows && T <= state->capacity - state->length);
+    fore_pass pass = {engine, t, state, s, T, state->length};
+    fore_rope_text(t, network->inv_freq, b->positions, T, s->cos, s->sin);
+    memcpy(s->x, b->embeddings, rows * cols * sizeof(float));
+    for (int i = 0; i < t->num_hidden_layers; i++) {
+        const fore_layer *l = &network->layers[i];
+        fore_norm_rows(engine, s->h, s->x, l->input_norm, T, C, t->rms_norm_eps);
+        if (l->full) fore_attention(&pass, l, &state->layers[i], s->h, s->mix);
+        else fore_deltanet(&pass, l, &state->layers[i], s->h, s->mix);
+        if (b->tap) b->tap(b->tap_user, "mixer", i, s->mix, rows, cols);
+        fore_add_rows(engine, s->x, s->mix, T, C);
+        fore_norm_rows(engine, s->h, s->x, l->post_norm, T, C, t->rms_norm_eps);
+        fore_mlp(&pass, l, s->h, s->mix);
+        if (b->tap) b->tap(b->tap_user, "mlp", i, s->mix, rows, cols);
+        fore_add_rows(engine, s->x, s->mix, T, C);
+        if (b->tap) b->tap(b->tap_user, "hidden", i, s->x, rows, cols);
+    }
+    state->length += T;
+    if (b->hidden) fore_norm_rows(engine, b->hidden, s->x, network->norm, T, C, t->rms_norm_eps);
+}
+
+void fore_trunk_logits(const fore_engine *engine, const fore_network *network, const float *hidden, int T, float *logits) {
+    const fore_product out = {&network->lm_head, NULL, logits, (size_t)network->lm_head.N};
+    fore_linear(engine, hidden, (size_t)network->config.text.hidden_size, T, &out, 1);
+}

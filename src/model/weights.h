@@ -1,0 +1,104 @@
+/* The weights of a network by name: which tensor plays which part, with every shape checked before first use. Matrices
+ * stay where the file has them (borrowed from the store, any alignment); vectors (norms, biases, gates) are widened to f32
+ * in the arena. Names and shapes: transformers modeling_qwen3_5.py. Axis letters: C hidden, F mlp, H query heads, K key/value
+ * heads, D head dim, V vocabulary; linear layers: nk, nv heads of dk, dv. */
+#ifndef FORE_MODEL_WEIGHTS_H
+#define FORE_MODEL_WEIGHTS_H
+
+#include "base/arena.h"
+#include "base/dtype.h"
+#include "checkpoint/config.h"
+#include "checkpoint/store.h"
+#include "kernels/kern.h"
+
+typedef struct fore_weight {
+    const void *data; /* [N,K] row-major, borrowed from the store */
+    fore_dtype dtype; /* F32, F16 or BF16 */
+    int N, K;
+} fore_weight;
+
+typedef struct fore_layer {
+    bool full;               /* full attention, else Gated DeltaNet */
+    const float *input_norm; /* [C] gain 1 + w */
+    const float *post_norm;  /* [C] gain 1 + w */
+    /* full attention */
+    fore_weight q_proj;                          /* [H*2*D, C], per head: query D, gate D */
+    fore_weight k_proj, v_proj;                  /* [K*D, C] */
+    fore_weight o_proj;                          /* [C, H*D] */
+    const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL without attention_bias */
+    const float *q_norm, *k_norm;                /* [D] gain 1 + w */
+    /* Gated DeltaNet */
+    fore_weight in_proj_qkv;  /* [2*nk*dk + nv*dv, C]: queries, keys, values */
+    fore_weight in_proj_z;    /* [nv*dv, C] */
+    fore_weight in_proj_b, in_proj_a; /* [nv, C] */
+    fore_weight out_proj;     /* [C, nv*dv] */
+    const float *conv;        /* [kernel, 2*nk*dk + nv*dv] (transposed from the file) */
+    const float *neg_exp_A;   /* [nv] -exp(A_log) */
+    const float *dt_bias;     /* [nv] */
+    const float *gated_norm;  /* [dv] plain gain, not 1 + w */
+    /* MLP */
+    fore_weight gate_proj, up_proj; /* [F, C] */
+    fore_weight down_proj;          /* [C, F] */
+} fore_layer;
+
+typedef struct fore_tower_block {
+    const float *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* [Cv] */
+    fore_weight qkv, proj;                              /* [3*Cv,Cv], [Cv,Cv] */
+    fore_weight fc1, fc2;                               /* [Fv,Cv], [Cv,Fv] */
+    const float *qkv_b, *proj_b, *fc1_b, *fc2_b;
+} fore_tower_block;
+
+typedef struct fore_tower {
+    fore_weight patch_embed; /* [Cv, 3*2*16*16] */
+    const float *patch_b;    /* [Cv] */
+    fore_weight pos_embed;   /* [side*side, Cv] */
+    int side;
+    fore_tower_block *blocks; /* [depth] */
+    const float *merger_norm_w, *merger_norm_b; /* [Cv] */
+    fore_weight merger_fc1, merger_fc2;         /* [4Cv,4Cv], [C,4Cv] */
+    const float *merger_fc1_b, *merger_fc2_b;
+} fore_tower;
+
+typedef struct fore_network {
+    fore_config config;
+    const fore_kern *kern;
+    fore_store *store; /* owned */
+    fore_arena arena;  /* everything below that is a pointer, except matrix data */
+    fore_weight embed;   /* [V,C] */
+    fore_weight lm_head; /* [V,C]; the same as embed when tied */
+    const float *norm;   /* [C] gain 1 + w */
+    fore_layer *layers;  /* [num_hidden_layers] */
+    fore_tower tower;    /* when config.has_vision */
+    const float *inv_freq;        /* [rotary_dim/2] */
+    const float *vision_inv_freq; /* [head_dim/4] of the tower */
+    uint64_t text_parameters, vision_parameters, mtp_parameters;
+    int mtp_tensors; /* under any of the MTP prefixes, in the store's files */
+} fore_network;
+
+/* Opens the folder's config and weights. On success *out is owned (fore_network_close). */
+fore_status fore_network_open(const char *dir, const fore_kern *kern, fore_network *out, fore_error *err);
+void fore_network_close(fore_network *network);
+
+/* Binding, used by the files of this room. A binder remembers its first failure; later calls do nothing. */
+typedef struct fore_binder {
+    const fore_store *store;
+    fore_arena *arena;
+    const fore_kern *kern;
+    const char *prefix; /* put before every name */
+    fore_error *err;
+    fore_status status;
+} fore_binder;
+
+/* A matrix of N*K elements stored with the given shape (dims sizes, product N*K). */
+void fore_bind_shape(fore_binder *b, fore_weight *out, int N, int K, int dims, const uint64_t *shape, const char *format, ...)
+    __attribute__((format(printf, 7, 8)));
+void fore_bind_matrix(fore_binder *b, fore_weight *out, int N, int K, const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* A vector of n, widened; plus is added to each element (1 for a zero-centred norm). */
+void fore_bind_vector(fore_binder *b, const float **out, int n, float plus, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+fore_status fore_tower_bind(fore_network *network, const char *prefix, fore_error *err);
+/* One row of a matrix, widened into y [K]. */
+void fore_weight_row(const fore_kern *kern, const fore_weight *w, int row, float *y);
+
+#endif

@@ -1,0 +1,63 @@
+/* M-RoPE positions; see mrope.h. */
+#include "multimodal/mrope.h"
+
+#include <limits.h>
+
+/* The block of a grid in merged patches; FORE_ERR_INVALID names the picture. */
+static fore_status block_of(const int grid[3], size_t index, int merge, int block[3], fore_error *err) {
+    if (grid[0] < 1 || grid[1] < 1 || grid[2] < 1)
+        return fore_fail(err, FORE_ERR_INVALID, "mrope: picture %zu: grid %dx%dx%d is not positive", index + 1, grid[0], grid[1], grid[2]);
+    if (merge < 1 || grid[1] % merge || grid[2] % merge)
+        return fore_fail(err, FORE_ERR_INVALID, "mrope: picture %zu: grid %dx%dx%d does not divide by the merge size %d", index + 1, grid[0],
+                         grid[1], grid[2], merge);
+    block[0] = grid[0];
+    block[1] = grid[1] / merge;
+    block[2] = grid[2] / merge;
+    if ((int64_t)block[1] * block[2] > INT32_MAX / block[0])
+        return fore_fail(err, FORE_ERR_LIMIT, "mrope: picture %zu: grid %dx%dx%d overflows", index + 1, grid[0], grid[1], grid[2]);
+    return FORE_OK;
+}
+
+fore_status fore_mrope_positions(const int32_t *ids, size_t n, int32_t image_token_id, int32_t video_token_id, const int (*grids)[3],
+                                 size_t grid_count, int merge, int32_t *table, int32_t *delta, fore_error *err) {
+    if (n > INT32_MAX) return fore_fail(err, FORE_ERR_LIMIT, "mrope: %zu tokens are more than positions can count", n);
+    int32_t *axis[3] = {table, table + n, table + 2 * n};
+    int64_t next = 0;
+    size_t image = 0, i = 0;
+    while (i < n) {
+        if (video_token_id >= 0 && ids[i] == video_token_id)
+            return fore_fail(err, FORE_ERR_UNSUPPORTED, "mrope: a video pad at token %zu: videos are not supported; give frames as pictures", i);
+        if (image_token_id < 0 || ids[i] != image_token_id) {
+            for (int a = 0; a < 3; a++) axis[a][i] = (int32_t)next;
+            next++;
+            i++;
+            continue;
+        }
+        if (image == grid_count)
+            return fore_fail(err, FORE_ERR_INVALID, "mrope: an image pad at token %zu has no picture (%zu given)", i, grid_count);
+        int block[3] = {0};
+        fore_status s = block_of(grids[image], image, merge, block, err);
+        if (s) return s;
+        size_t want = (size_t)block[0] * (size_t)block[1] * (size_t)block[2], run = 0;
+        while (run < want && i + run < n && ids[i + run] == image_token_id) run++;
+        if (run < want)
+            return fore_fail(err, FORE_ERR_INVALID, "mrope: picture %zu needs %zu pads, the prompt has %zu there (token %zu)", image + 1, want, run, i);
+        int64_t advance = block[0];
+        for (int a = 1; a < 3; a++)
+            if (block[a] > advance) advance = block[a];
+        if (next + advance > INT32_MAX) return fore_fail(err, FORE_ERR_LIMIT, "mrope: positions overflow at token %zu", i);
+        for (int t = 0; t < block[0]; t++)
+            for (int h = 0; h < block[1]; h++)
+                for (int w = 0; w < block[2]; w++, i++) {
+                    axis[0][i] = (int32_t)(next + t);
+                    axis[1][i] = (int32_t)(next + h);
+                    axis[2][i] = (int32_t)(next + w);
+                }
+        next += advance;
+        image++;
+    }
+    if (image < grid_count)
+        return fore_fail(err, FORE_ERR_INVALID, "mrope: picture %zu of %zu has no pads in the prompt", image + 1, grid_count);
+    *delta = (int32_t)(next - (int64_t)n);
+    return FORE_OK;
+}

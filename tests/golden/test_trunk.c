@@ -1,0 +1,261 @@
+/* Every tensor of the forward pass against the reference implementation, for each dense checkpoint and each of its cases:
+ * positions exact, all else within 1e-4 of the largest reference value, greedy tokens exact. Also chunked feeding. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "model/tower.h"
+#include "model/trunk.h"
+#include "multimodal/mrope.h"
+#include "multimodal/splice.h"
+#include "support/golden.h"
+
+#define MODELS FORE_DATA "/models/"
+#define TOLERANCE 1e-4
+
+typedef struct run {
+    golden g;
+    fore_network network;
+    fore_engine engine;
+    fore_state state;
+    fore_scratch scratch;
+    float *hidden, *logits;
+    bool compare_layers;
+} run;
+
+/* Layer tensors that the golden file has are compared where the pass makes them. */
+static void look(void *user, const char *name, int index, const float *data, size_t rows, size_t cols) {
+    run *r = user;
+    char full[64];
+    snprintf(full, sizeof full, "%s.%d", name, index);
+    if (r->compare_layers && golden_find(&r->g, full)) golden_compare(&r->g, full, data, rows * cols, TOLERANCE);
+}
+
+typedef struct vision_look {
+    run *r;
+    size_t row, merged_row; /* patches and merged rows of earlier pictures */
+    size_t P;
+} vision_look;
+
+/* The golden file has the rows of all pictures in one tensor. */
+static void look_vision(void *user, const char *name, int index, const float *data, size_t rows, size_t cols) {
+    vision_look *v = user;
+    char full[64];
+    const char *part = strchr(name, '.') + 1;
+    if (strcmp(part, "block") == 0) snprintf(full, sizeof full, "vision.image.block%d", index);
+    else snprintf(full, sizeof full, "vision.image.%s", part);
+    bool merged = strcmp(part, "output") == 0;
+    size_t all = golden_count(golden_find(&v->r->g, full)) / cols, first = merged ? v->merged_row : v->row;
+    const float *reference = golden_f32(&v->r->g, full, all * cols);
+    double largest = 0;
+    for (size_t i = 0; i < all * cols; i++) largest = fmax(largest, fabs((double)reference[i]));
+    for (size_t i = 0; i < rows * cols; i++)
+        if (!(fabs((double)data[i] - (double)reference[first * cols + i]) <= TOLERANCE * largest))
+            fail_msg("%s: row %zu col %zu: ours %g, reference %g", full, first + i / cols, i % cols, (double)data[i],
+                     (double)reference[first * cols + i]);
+}
+
+static void open_run(run *r, const char *model, const char *which, int threads, const char *isa) {
+    char path[256];
+    fore_error err = {0};
+    *r = (run){0};
+    snprintf(path, sizeof path, MODELS "%s", model);
+    const fore_kern *kern;
+    if (fore_kern_get(isa, &kern, &err) || fore_network_open(path, kern, &r->network, &err)) fail_msg("%s", err.text);
+    fore_pool *pool;
+    assert_int_equal(fore_pool_new(threads, &pool, &err), 0);
+    r->engine = (fore_engine){kern, pool};
+    static char golden_path[256];
+    snprintf(golden_path, sizeof golden_path, MODELS "%s/golden_%s.safetensors", model, which);
+    golden_open(&r->g, golden_path);
+    const fore_text_config *t = &r->network.config.text;
+    assert_int_equal(fore_state_new(t, 256, &r->state, &err), 0);
+    assert_int_equal(fore_scratch_new(t, 256, 256, threads, &r->scratch, &err), 0);
+    r->hidden = calloc(256 * (size_t)t->hidden_size, sizeof(float));
+    r->logits = calloc(256 * (size_t)t->vocab_size, sizeof(float));
+}
+
+static void close_run(run *r) {
+    free(r->hidden);
+    free(r->logits);
+    fore_scratch_free(&r->scratch);
+    fore_state_free(&r->state);
+    golden_close(&r->g);
+    fore_pool_free(r->engine.pool);
+    fore_network_close(&r->network);
+}
+
+/* Keys and values [K,S,D], convolution [channels,4] (the reference keeps one more column) and recurrent state. */
+static void compare_state(run *r, const char *when, int length) {
+    const fore_text_config *t = &r->network.config.text;
+    size_t S = (size_t)length, D = (size_t)t->head_dim, K = (size_t)t->num_key_value_heads;
+    char name[64];
+    for (int i = 0; i < t->num_hidden_layers; i++) {
+        const fore_layer_state *l = &r->state.layers[i];
+        if (t->full_attention[i]) {
+            snprintf(name, sizeof name, "cache.%s.%d.k", when, i);
+            if (!golden_find(&r->g, name)) continue;
+            float *k = calloc(K * S * D, sizeof *k), *v = calloc(K * S * D, sizeof *v);
+            for (size_t h = 0; h < K; h++)
+                for (size_t j = 0; j < S; j++)
+                    for (size_t d = 0; d < D; d++) {
+                        k[(h * S + j) * D + d] = l->k[fore_state_key_at(&r->state, (int)D, (int)h, (int)j, (int)d)];
+                        v[(h * S + j) * D + d] = l->v[(h * (size_t)r->state.capacity + j) * D + d];
+                    }
+            golden_compare(&r->g, name, k, K * S * D, TOLERANCE);
+            snprintf(name, sizeof name, "cache.%s.%d.v", when, i);
+            golden_compare(&r->g, name, v, K * S * D, TOLERANCE);
+            free(k);
+            free(v);
+        } else {
+            size_t nv = (size_t)t->linear_num_value_heads, dk = (size_t)t->linear_key_head_dim, dv = (size_t)t->linear_value_head_dim;
+            size_t channels = 2 * (size_t)t->linear_num_key_heads * dk + nv * dv, kernel = (size_t)t->linear_conv_kernel_dim;
+            snprintf(name, sizeof name, "state.%s.%d.recurrent", when, i);
+            golden_compare(&r->g, name, l->S, nv * dk * dv, TOLERANCE);
+            snprintf(name, sizeof name, "state.%s.%d.conv", when, i);
+            const float *reference = golden_f32(&r->g, name, channels * kernel);
+            double largest = 0;
+            for (size_t c = 0; c < channels * kernel; c++) largest = fmax(largest, fabs((double)reference[c]));
+            for (size_t c = 0; c < channels; c++)
+                for (size_t j = 1; j < kernel; j++)
+                    assert_true(fabs((double)l->conv[(j - 1) * channels + c] - (double)reference[c * kernel + j]) <= TOLERANCE * largest);
+        }
+    }
+}
+
+static void feed(run *r, const float *embeddings, const int32_t *table, size_t stride, int first, int T) {
+    size_t C = (size_t)r->network.config.text.hidden_size;
+    const fore_batch b = {
+        .T = T,
+        .embeddings = embeddings,
+        .positions = {table, table + stride, table + 2 * stride},
+        .hidden = r->hidden + (size_t)first * C,
+        .tap = look,
+        .tap_user = r,
+    };
+    fore_trunk_forward(&r->engine, &r->network, &r->state, &r->scratch, &b);
+}
+
+/* Pictures through the tower into rows; grids are given. */
+static float *see(run *r, const int (*grids)[3], size_t images, size_t pads) {
+    size_t C = (size_t)r->network.config.text.hidden_size, K = (size_t)r->network.tower.patch_embed.K;
+    const float *pixels = golden_f32(&r->g, "pixel_values", golden_count(golden_find(&r->g, "pixel_values")));
+    float *rows = calloc(pads ? pads * C : 1, sizeof *rows);
+    vision_look v = {.r = r};
+    for (size_t i = 0; i < images; i++) {
+        size_t P = (size_t)(grids[i][0] * grids[i][1] * grids[i][2]);
+        fore_error err = {0};
+        assert_int_equal(fore_tower_forward(&r->engine, &r->network, pixels + v.row * K, grids[i], rows + v.merged_row * C, NULL, NULL,
+                                            look_vision, &v, &err), 0);
+        v.row += P;
+        v.merged_row += P / 4;
+    }
+    return rows;
+}
+
+static void check_case(const char *model, const char *which, int chunk) {
+    run r;
+    open_run(&r, model, which, 2, NULL);
+    const fore_config *c = &r.network.config;
+    size_t C = (size_t)c->text.hidden_size, V = (size_t)c->text.vocab_size;
+    size_t S = golden_count(golden_find(&r.g, "input_ids"));
+    const int32_t *ids = golden_i32(&r.g, "input_ids", S);
+    int grids[8][3] = {{0}};
+    size_t pads[8] = {0}, images = 0, total = 0;
+    const fore_tensor *grid = golden_find(&r.g, "image_grid_thw");
+    if (grid) {
+        images = golden_count(grid) / 3;
+        memcpy(grids, golden_i32(&r.g, "image_grid_thw", images * 3), images * 3 * sizeof(int32_t));
+        for (size_t i = 0; i < images; i++) total += pads[i] = (size_t)(grids[i][0] * grids[i][1] * grids[i][2]) / 4;
+    }
+    float *rows = images ? see(&r, (const int(*)[3])grids, images, total) : NULL;
+    fore_splice splice;
+    fore_error err = {0};
+    const fore_splice_input in = {.ids = ids, .n = S, .embeddings = rows, .rows = total, .hidden = (int)C,
+                                  .grids = (const int(*)[3])grids, .pad_counts = pads, .images = images};
+    if (fore_splice_init(&r.network, &in, &splice, &err)) fail_msg("%s", err.text);
+    assert_memory_equal(splice.mrope_table, golden_i32(&r.g, "position_ids", 3 * S), 3 * S * sizeof(int32_t));
+    assert_int_equal(splice.mrope_delta, golden_i32(&r.g, "rope_delta", 1)[0]);
+
+    float *embeddings = calloc(S * C, sizeof *embeddings);
+    r.compare_layers = chunk == 0;
+    for (size_t at = 0; at < S;) {
+        size_t T = chunk && (size_t)chunk < S - at ? (size_t)chunk : S - at;
+        if (fore_splice_chunk(&splice, ids + at, T, embeddings + at * C, &err)) fail_msg("%s", err.text);
+        feed(&r, embeddings + at * C, splice.mrope_table + at, S, (int)at, (int)T);
+        at += T;
+    }
+    assert_int_equal(fore_splice_finish(&splice, &err), 0);
+    if (golden_find(&r.g, "inputs_embeds")) golden_compare(&r.g, "inputs_embeds", embeddings, S * C, TOLERANCE);
+    golden_compare(&r.g, "final_norm", r.hidden, S * C, TOLERANCE);
+    fore_trunk_logits(&r.engine, &r.network, r.hidden, (int)S, r.logits);
+    golden_compare(&r.g, "logits", r.logits, S * V, TOLERANCE);
+    compare_state(&r, "prompt", (int)S);
+
+    /* Greedy decoding: each token is the argmax of the row before it. */
+    size_t steps = golden_count(golden_find(&r.g, "decode.tokens"));
+    const int32_t *tokens = golden_i32(&r.g, "decode.tokens", steps);
+    const int32_t *places = golden_i32(&r.g, "decode.position_ids", steps);
+    float *row = r.logits + (S - 1) * V, *decoded = calloc(steps * V, sizeof *decoded), *final = calloc(steps * C, sizeof *final);
+    r.compare_layers = false;
+    for (size_t i = 0; i < steps; i++) {
+        assert_int_equal(r.engine.kern->argmax(row, V), tokens[i]);
+        int32_t position = (int32_t)(S + i) + splice.mrope_delta;
+        assert_int_equal(position, places[i]);
+        float *e = calloc(C, sizeof *e);
+        fore_weight_row(r.engine.kern, &r.network.embed, tokens[i], e);
+        feed(&r, e, &position, 0, 0, 1);
+        free(e);
+        memcpy(final + i * C, r.hidden, C * sizeof *final);
+        row = decoded + i * V;
+        fore_trunk_logits(&r.engine, &r.network, r.hidden, 1, row);
+    }
+    golden_compare(&r.g, "decode.logits", decoded, steps * V, TOLERANCE);
+    golden_compare(&r.g, "decode.final_norm", final, steps * C, TOLERANCE);
+    compare_state(&r, "decoded", (int)(S + steps));
+    print_message("%s %s chunk %d: largest difference %.2g of the tensor's largest value (%s)\n", model, which, chunk, r.g.worst,
+                  r.g.worst_name);
+    free(decoded);
+    free(final);
+    free(embeddings);
+    fore_splice_free(&splice);
+    close_run(&r);
+}
+
+static void test_untied_bf16_images(void **state) {
+    (void)state;
+    check_case("dense_untied_bf16", "mm", 0);
+    check_case("dense_untied_bf16", "mm", 7);
+}
+static void test_untied_bf16_long_text(void **state) {
+    (void)state;
+    check_case("dense_untied_bf16", "text_long", 0);
+    check_case("dense_untied_bf16", "text_long", 64);
+}
+static void test_tied_f32_images(void **state) {
+    (void)state;
+    check_case("dense_tied_f32", "mm", 0);
+    check_case("dense_tied_f32", "mm", 1);
+}
+static void test_tied_f32_text(void **state) {
+    (void)state;
+    check_case("dense_tied_f32", "text", 0);
+}
+static void test_sharded_bf16_images(void **state) {
+    (void)state;
+    check_case("dense_sharded_bf16", "mm", 0);
+    check_case("dense_sharded_bf16", "mm", 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_untied_bf16_images), cmocka_unit_test(test_untied_bf16_long_text), cmocka_unit_test(test_tied_f32_images),
+        cmocka_unit_test(test_tied_f32_text),      cmocka_unit_test(test_sharded_bf16_images),
+    };
+    return cmocka_run_group_tests_name("golden/trunk", tests, NULL, NULL);
+}
