@@ -103,6 +103,11 @@ demo: all
 $(BUILD)/tests/%.o: CFLAGS_ALL += -Itests -DFORE_DATA='"$(BUILD)/data"'
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) $(BUILD)/libforesight.a
 	@$(LINK) $^ $(LDLIBS_ALL) -lcmocka $(TEST_LDFLAGS)
+# A sanitizer has its own allocator: there this test replaces only the calls that the project itself makes.
+ifneq ($(SAN),)
+$(BUILD)/tests/fault/test_nomem.o: CFLAGS_ALL += -DFORE_WRAP_ALLOCATIONS
+$(BUILD)/tests/fault/test_nomem: TEST_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free
+endif
 # A fuzz target with a main of its own: the corpus and a fixed number of mutations of it, the same in every run.
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/driver.o $(BUILD)/libforesight.a
 	@$(LINK) $^ $(LDLIBS_ALL)

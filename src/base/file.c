@@ -136,7 +136,7 @@ fore_status fore_writer_open(const char *path, fore_writer *out, fore_error *err
     struct stat st;
     bool exists = stat(path, &st) == 0;
     if (exists && S_ISDIR(st.st_mode)) return fore_fail(err, FORE_ERR_IO, "%s: cannot write: it is a folder", path);
-    if (exists && access(path, W_OK)) return fore_fail(err, FORE_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (exists && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS)) return fore_fail(err, FORE_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
     /* Through a symbolic link the file behind it is replaced, not the link. */
     out->path = exists ? realpath(path, NULL) : strdup(path);
     if (!out->path)

@@ -50,7 +50,7 @@ const cJSON *fore_json_get(const cJSON *object, const char *name) {
 /* What was found instead, for messages. */
 static fore_status wrong(const cJSON *item, const char *name, const char *expected, fore_error *err) {
     if (cJSON_IsNumber(item))
-        return fore_fail(err, FORE_ERR_FORMAT, "%s: expected %s, found %.17g", name, expected, item->valuedouble);
+        return fore_fail(err, FORE_ERR_FORMAT, "%s: expected %s, found %.12g", name, expected, item->valuedouble);
     const char *kind = cJSON_IsString(item)   ? "a string"
                        : cJSON_IsBool(item)   ? "true or false"
                        : cJSON_IsArray(item)  ? "a list"

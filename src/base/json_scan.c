@@ -22,7 +22,9 @@ static int peek(const scanner *s) { return s->at < s->size ? (unsigned char)s->t
 static bool is_digit(int c) { return c >= '0' && c <= '9'; }
 
 static void skip_space(scanner *s) {
-    for (int c = peek(s); c == ' ' || c == '\t' || c == '\n' || c == '\r'; c = peek(s)) s->at++;
+    const char *p = s->text + s->at, *end = s->text + s->size;
+    while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r')) p++;
+    s->at = (size_t)(p - s->text);
 }
 
 /* Four hexadecimal digits, or -1. */
@@ -61,14 +63,17 @@ static bool scan_escape(scanner *s) {
 }
 
 static bool scan_string(scanner *s) {
-    for (s->at++; s->at < s->size;) {
-        unsigned char c = (unsigned char)s->text[s->at];
-        if (c < 0x20) return fail(s, "a control character in a string");
+    s->at++;
+    for (;;) {
+        const char *p = s->text + s->at, *end = s->text + s->size;
+        while (p < end && (unsigned char)*p >= 0x20 && *p != '"' && *p != '\\') p++;
+        s->at = (size_t)(p - s->text);
+        if (p == end) return fail(s, "a string without an end");
+        if ((unsigned char)*p < 0x20) return fail(s, "a control character in a string");
         s->at++;
-        if (c == '"') return true;
-        if (c == '\\' && !scan_escape(s)) return false;
+        if (*p == '"') return true;
+        if (!scan_escape(s)) return false;
     }
-    return fail(s, "a string without an end");
 }
 
 static bool scan_digits(scanner *s) {
@@ -156,7 +161,7 @@ static bool scan_value(scanner *s) {
 }
 
 const char *fore_json_scan(const char *text, size_t size, size_t *at) {
-    scanner s = {.text = text, .size = size};
+    scanner s = {.text = size ? text : "", .size = size};
     if (size >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3)) s.at = 3;
     if (scan_value(&s)) {
         skip_space(&s);

@@ -10,7 +10,7 @@
 
 #include "base/pool.h"
 
-/* The first line of dir/name (dir: printed from the parts), false when it cannot be read. */
+/* The first line of the file `name` of a group; false when it cannot be read. */
 static bool read_line(const char *root, const char *controller, const char *group, const char *name, char *line, int size) {
     char path[PATH_MAX];
     int n = snprintf(path, sizeof path, "%s%s%s%s/%s", root, *controller ? "/" : "", controller, group, name);

@@ -1,6 +1,8 @@
 /* UTF-8; see utf8.h. Ranges of the second byte are those of table 3-7 of the Unicode standard. */
 #include "base/utf8.h"
 
+#include <string.h>
+
 int fore_utf8_decode(const char *text, size_t size, uint32_t *code) {
     const unsigned char *s = (const unsigned char *)text;
     unsigned c = s[0];
@@ -63,6 +65,14 @@ int fore_utf8_encode(uint32_t code, char out[4]) {
 size_t fore_utf8_valid_prefix(const char *text, size_t size) {
     size_t i = 0;
     while (i < size) {
+        uint64_t eight; /* ASCII, mostly */
+        if (size - i >= sizeof eight) {
+            memcpy(&eight, text + i, sizeof eight);
+            if (!(eight & 0x8080808080808080u)) {
+                i += sizeof eight;
+                continue;
+            }
+        }
         uint32_t code;
         int n = fore_utf8_decode(text + i, size - i, &code);
         if (n < 0) break;

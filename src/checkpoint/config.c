@@ -78,8 +78,9 @@ static bool equals_any(const char *name, const char *const *list) {
     return false;
 }
 
-static fore_status unsupported(const char *what, const char *kind, const char *name, fore_error *err) {
-    return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: %s %s is not supported; %s", what, kind, name, supported);
+static fore_status unsupported(const char *what, const char *architecture, const char *model_type, fore_error *err) {
+    return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: architecture %s with model_type %s is not supported; %s", what,
+                     *architecture ? architecture : "(none)", *model_type ? model_type : "(none)", supported);
 }
 
 static fore_status read_kind(const cJSON *top, const char *what, const char **architecture, const char **model_type,
@@ -93,9 +94,8 @@ static fore_status read_kind(const cJSON *top, const char *what, const char **ar
     *architecture = list && list->child ? list->child->valuestring : "";
     fore_status s = fore_json_string(top, "model_type", "", model_type, err);
     if (s) return fore_fail_prefix(err, s, "%s", what);
-    if (**architecture && !equals_any(*architecture, architectures))
-        return unsupported(what, "architecture", *architecture, err);
-    if (**model_type && !equals_any(*model_type, types)) return unsupported(what, "model_type", *model_type, err);
+    if ((**architecture && !equals_any(*architecture, architectures)) || (**model_type && !equals_any(*model_type, types)))
+        return unsupported(what, *architecture, *model_type, err);
     if (**model_type) return FORE_OK;
     if (!**architecture)
         return fore_fail(err, FORE_ERR_FORMAT, "%s: expected \"model_type\" or \"architectures\", found neither; %s", what,

@@ -19,7 +19,7 @@ typedef struct fore_text_config {
     int linear_conv_kernel_dim, linear_key_head_dim, linear_value_head_dim, linear_num_key_heads, linear_num_value_heads;
     double rope_theta;
     int rotary_dim;       /* int(head_dim * partial_rotary_factor), even */
-    int mrope_section[3]; /* sums to rotary_dim / 2 */
+    int mrope_section[3]; /* sums to rotary_dim / 2; without the key: as the reference's [11,11,10] acts on this size */
     bool tie_word_embeddings; /* of the object that counts: top level for VLM, own level for text-only */
     int max_position_embeddings;
     int mtp_num_hidden_layers; /* 0: no head declared */
@@ -39,8 +39,9 @@ typedef struct fore_config {
     fore_text_config text;
     bool has_vision;
     fore_vision_config vision;
-    int32_t image_token_id, video_token_id, vision_start_token_id, vision_end_token_id; /* -1 without vision */
-    int32_t eos[FORE_CONFIG_EOS]; /* eos_token_id of config.json, a number or a list */
+    /* -1 without vision, and where the file names none and the reference's default is outside the vocabulary. */
+    int32_t image_token_id, video_token_id, vision_start_token_id, vision_end_token_id;
+    int32_t eos[FORE_CONFIG_EOS]; /* eos_token_id of the top, else of text_config; a number or a list; null: none */
     int eos_count;
 } fore_config;
 

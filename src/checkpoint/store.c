@@ -205,6 +205,7 @@ static bool ends_with_suffix(const char *name) {
 
 static fore_status list_folder(const char *dir, listing *l, fore_error *err) {
     DIR *d = opendir(dir);
+    if (!d && errno == ENOMEM) return fore_fail_nomem(err, dir);
     if (!d) return fore_fail(err, FORE_ERR_IO, "%s: cannot read the folder: %s", dir, strerror(errno));
     fore_status s = FORE_OK;
     for (const struct dirent *e; !s && (e = readdir(d));) {

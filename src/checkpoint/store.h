@@ -25,10 +25,12 @@ typedef struct fore_entry {
 
 typedef struct fore_store fore_store;
 
-/* Opens a folder: model.safetensors.index.json and the shards that it names (each name must stay inside the folder); else
- * model.safetensors; else every other *.safetensors in the folder, by name. The whole header of every file is checked
- * here: sizes, overlaps, ranges, shapes against bytes, duplicate names, tensors that the index places elsewhere. A sidecar
- * file that no index names (mtp.safetensors) is not opened. */
+/* Opens a folder: model.safetensors.index.json and the files that it names (each name must stay inside the folder); else
+ * model.safetensors; else the numbered shards (NAME-00001-of-00003.safetensors), which must be complete; else every
+ * *.safetensors in the folder, by name. The whole header of every file is checked here: sizes, overlaps, holes, ranges,
+ * shapes against bytes, duplicate names, tensors that the index places elsewhere. A file that an index or the numbers
+ * leave out (mtp.safetensors) is not opened. FORE_ERR_IO: a file is missing or cannot be read; FORE_ERR_FORMAT: malformed;
+ * FORE_ERR_UNSUPPORTED: a dtype that the format does not have. */
 fore_status fore_store_open(const char *dir, fore_store **out, fore_error *err);
 /* Opens one file. */
 fore_status fore_store_open_file(const char *path, fore_store **out, fore_error *err);

@@ -47,7 +47,7 @@ static int read_inputs(const cli_options *options, inputs *in) {
 }
 
 static int print_text(fore_status status, const fore_error *err, char *text, size_t size) {
-    int code = status ? cli_fail_status(status, err) : cli_print(text, size);
+    int code = status ? cli_fail_status(status, err) : cli_print(text ? text : "", size);
     fore_free(text);
     return code;
 }
@@ -130,8 +130,8 @@ const cli_verb cli_render_verb = {
     .operand = NULL,
     .usage = "--messages FILE [flags]",
     .summary = "print the prompt text that a chat template makes",
-    .about = "Prints the exact text and nothing else. With --model the template and the special\n"
-             "tokens are the model's; with --template every variable comes from --option, as in\n"
-             "--option bos_token='\"<s>\"'.\n",
+    .about = "Prints the exact text and nothing else. With --model the template and the\n"
+             "special tokens are the model's; with --template every variable comes from\n"
+             "--option, as in --option bos_token='\"<s>\"'.\n",
     .run = run,
 };

@@ -122,7 +122,7 @@ fore_status fore_image_decode(const void *data, size_t size, const char *name, c
     if (has(&in, 0, "\x89PNG\r\n\x1a\n", 8)) decode = fore_png_decode;
     if (has(&in, 0, "RIFF", 4) && has(&in, 8, "WEBP", 4)) decode = fore_webp_decode;
     if (!decode) return refuse(&in, err);
-    int orientation = 1;
+    int orientation = -1;
     fore_status s = decode(&in, out, &orientation, err);
     if (!s && (s = fore_pixels_orient(out, orientation, err))) fore_pixels_free(out);
     return s;

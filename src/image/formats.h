@@ -13,7 +13,7 @@ typedef struct fore_encoded {
     const fore_limits *limits;
 } fore_encoded;
 
-/* On failure nothing is left in *out. *orientation: 1 to 8. */
+/* On failure nothing is left in *out. *orientation: as fore_exif_orientation gives it. */
 fore_status fore_jpeg_decode(const fore_encoded *in, fore_pixels *out, int *orientation, fore_error *err);
 fore_status fore_png_decode(const fore_encoded *in, fore_pixels *out, int *orientation, fore_error *err);
 fore_status fore_webp_decode(const fore_encoded *in, fore_pixels *out, int *orientation, fore_error *err);
@@ -24,9 +24,11 @@ fore_status fore_encoded_check(const fore_encoded *in, uint64_t width, uint64_t 
 /* Memory for width x height pixels, not cleared. FORE_ERR_NOMEM also when the size does not fit in memory at all. */
 fore_status fore_pixels_new(int width, int height, fore_pixels *out, fore_error *err);
 
-/* Orientation tag (1 to 8) of an EXIF block, with or without "Exif\0\0" before its TIFF header; 1 when there is none. */
+/* Value of the orientation tag of an EXIF block, with or without "Exif\0\0" before its TIFF header; -1 when there is none. */
 int fore_exif_orientation(const uint8_t *data, size_t size);
-/* Turns the pixels as the orientation says; on failure they are as before. */
+/* The same of an XMP packet, which counts only where EXIF says nothing. */
+int fore_xmp_orientation(const uint8_t *data, size_t size);
+/* Turns the pixels as the orientation says (values other than 2 to 8: not at all); on failure they are as before. */
 fore_status fore_pixels_orient(fore_pixels *pixels, int orientation, fore_error *err);
 
 /* value of opacity alpha over white, rounded as Pillow's alpha_composite rounds. */

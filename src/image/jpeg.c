@@ -72,11 +72,15 @@ static void cmyk_to_rgb(const uint8_t *in, uint8_t *rgb, size_t width) {
 }
 
 static void read_orientation(reader *r) {
+    static const char xmp[] = "http://ns.adobe.com/xap/1.0/"; /* its NUL belongs to the signature */
+    int from_exif = -1, from_xmp = -1;
     for (jpeg_saved_marker_ptr m = r->jpeg.marker_list; m; m = m->next) {
-        if (m->marker != JPEG_APP0 + 1 || m->data_length < 6 || memcmp(m->data, "Exif\0\0", 6) != 0) continue;
-        r->orientation = fore_exif_orientation(m->data, m->data_length);
-        return;
+        if (from_exif < 0 && m->data_length >= 6 && !memcmp(m->data, "Exif\0\0", 6))
+            from_exif = fore_exif_orientation(m->data, m->data_length);
+        else if (m->data_length >= sizeof xmp && !memcmp(m->data, xmp, sizeof xmp))
+            from_xmp = fore_xmp_orientation(m->data, m->data_length);
     }
+    r->orientation = from_exif >= 0 ? from_exif : from_xmp;
 }
 
 static fore_status read_picture(reader *r) {
@@ -124,7 +128,7 @@ static void read_guarded(reader *r) {
 }
 
 fore_status fore_jpeg_decode(const fore_encoded *in, fore_pixels *out, int *orientation, fore_error *err) {
-    reader r = {.in = in, .orientation = 1, .err = err};
+    reader r = {.in = in, .orientation = -1, .err = err};
     r.jpeg.err = jpeg_std_error(&r.errors);
     r.jpeg.client_data = &r;
     r.errors.error_exit = on_error;

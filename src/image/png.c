@@ -71,16 +71,26 @@ static uint32_t be32(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* The last eXIf chunk; wherever it stands, before or after the picture. */
+/* The orientation in an iTXt chunk that holds an XMP packet; not when it is compressed. */
+static int text_orientation(const uint8_t *text, size_t size) {
+    static const char xmp[] = "XML:com.adobe.xmp"; /* its NUL ends the keyword; flag 0: not compressed */
+    if (size <= sizeof xmp || memcmp(text, xmp, sizeof xmp) != 0 || text[sizeof xmp]) return -1;
+    return fore_xmp_orientation(text + sizeof xmp, size - sizeof xmp);
+}
+
+/* From the last eXIf chunk, else from XMP; wherever they stand, before or after the picture. */
 static void read_orientation(reader *r) {
     const uint8_t *data = r->in->data;
     size_t size = r->in->size, at = 8;
+    int from_exif = -1, from_xmp = -1;
     while (size - at >= 12) {
         size_t length = be32(data + at);
-        if (length > size - at - 12) return;
-        if (!memcmp(data + at + 4, "eXIf", 4)) r->orientation = fore_exif_orientation(data + at + 8, length);
+        if (length > size - at - 12) break;
+        if (!memcmp(data + at + 4, "eXIf", 4)) from_exif = fore_exif_orientation(data + at + 8, length);
+        if (!memcmp(data + at + 4, "iTXt", 4) && from_xmp < 0) from_xmp = text_orientation(data + at + 8, length);
         at += length + 12;
     }
+    r->orientation = from_exif >= 0 ? from_exif : from_xmp;
 }
 
 static void read_transparency(reader *r) {
@@ -204,7 +214,7 @@ static void read_guarded(reader *r) {
 }
 
 fore_status fore_png_decode(const fore_encoded *in, fore_pixels *out, int *orientation, fore_error *err) {
-    reader r = {.in = in, .orientation = 1, .err = err};
+    reader r = {.in = in, .orientation = -1, .err = err};
     read_guarded(&r);
     png_destroy_read_struct(&r.png, &r.info, NULL);
     free(r.rows);

@@ -84,6 +84,7 @@ static int weight_precision(double largest) {
     return p;
 }
 
+/* The caller frees the axis, also on failure. */
 static fore_status axis_new(axis *a, int in, int out, fore_error *err) {
     *a = (axis){.out = out};
     double stretch = in > out ? (double)in / out : 1;
@@ -95,7 +96,6 @@ static fore_status axis_new(axis *a, int in, int out, fore_error *err) {
     a->weight = calloc(n, taps * sizeof *a->weight);
     if (!w || !a->first || !a->count || !a->weight) {
         free(w);
-        axis_free(a);
         return fore_fail_nomem(err, "the weights of a resize");
     }
     double largest = 0;

@@ -15,7 +15,9 @@ static fore_status fail_decode(const fore_encoded *in, VP8StatusCode code, fore_
     case VP8_STATUS_SUSPENDED:
         return fore_fail(err, FORE_ERR_FORMAT, "%s: the WebP file is truncated: its %zu bytes end before the picture does",
                          in->name, in->size);
-    default: return fore_fail(err, FORE_ERR_FORMAT, "%s: broken WebP: its picture data cannot be decoded", in->name);
+    default: /* the library does not always tell the two apart */
+        return fore_fail(err, FORE_ERR_FORMAT, "%s: broken WebP: its picture data cannot be decoded (or memory is out)",
+                         in->name);
     }
 }
 
@@ -41,10 +43,14 @@ static fore_status decode_frame(const fore_encoded *in, const WebPIterator *fram
 }
 
 static int read_orientation(const WebPDemuxer *demux) {
-    int orientation = 1;
+    int orientation = -1;
     WebPChunkIterator chunk = {0};
     if (WebPDemuxGetChunk(demux, "EXIF", 1, &chunk)) orientation = fore_exif_orientation(chunk.chunk.bytes, chunk.chunk.size);
     WebPDemuxReleaseChunkIterator(&chunk);
+    if (orientation < 0 && WebPDemuxGetChunk(demux, "XMP ", 1, &chunk)) {
+        orientation = fore_xmp_orientation(chunk.chunk.bytes, chunk.chunk.size);
+        WebPDemuxReleaseChunkIterator(&chunk);
+    }
     return orientation;
 }
 

@@ -142,6 +142,18 @@ rgb = jpeg(s, quality=90)
 (out / "gray_restart.jpg").write_bytes(jpeg(s.convert("L"), restart_marker_blocks=3))
 (out / "optimized_411.jpg").write_bytes(jpeg(s, quality=40, optimize=True, subsampling="4:1:1"))
 
+xmp = lambda body: b'<x:xmpmeta xmlns:x="adobe:ns:meta/">' + body + b"</x:xmpmeta>"
+attribute, element = xmp(b'<d tiff:Orientation="6"/>'), xmp(b"<tiff:Orientation>8</tiff:Orientation>")
+nothing = b"II*\0" + struct.pack("<IHHHIII", 8, 1, 0x128, 3, 1, 2, 0)
+(out / "xmp.jpg").write_bytes(jpeg(s, xmp=attribute))
+(out / "xmp_element.jpg").write_bytes(jpeg(s, xmp=xmp(b"tiff:Orientation tiff:Orientation=6") + element))
+(out / "xmp_and_exif.jpg").write_bytes(jpeg(s, xmp=attribute, exif=b"Exif\0\0" + exif.replace(b"\0\x06\0\0", b"\0\x03\0\0")))
+(out / "xmp_and_exif_nine.jpg").write_bytes(jpeg(s, xmp=attribute, exif=b"Exif\0\0" + exif.replace(b"\0\x06\0\0", b"\0\x09\0\0")))
+(out / "xmp_and_exif_without.jpg").write_bytes(jpeg(s, xmp=attribute, exif=b"Exif\0\0" + nothing))
+png("xmp.png", a, 2, 8, [(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + attribute)])
+png("xmp_late.png", a, 2, 8, after=[(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + element)])
+png("xmp_other_key.png", a, 2, 8, [(b"iTXt", b"Comment\0\0\0\0\0" + attribute)])
+s.save(out / "xmp.webp", quality=70, xmp=attribute)
 frames = [scene(45, 37) for _ in range(3)]
 f = io.BytesIO()
 frames[0].save(f, "WEBP", save_all=True, append_images=frames[1:], lossless=True)

@@ -98,7 +98,7 @@ static void test_pictures(void **state) {
 
 static void test_rare_forms(void **state) {
     (void)state;
-    check_folder("pictures_more", 92, 5);
+    check_folder("pictures_more", 101, 5);
 }
 
 static void expect_error(const char *folder, const char *name, fore_status status, const char *words) {
@@ -331,18 +331,37 @@ static void test_exif(void **state) {
         uint8_t *part = malloc(n + !n);
         assert_non_null(part);
         memcpy(part, little, n);
-        assert_int_equal(fore_exif_orientation(part, n), 1);
+        assert_int_equal(fore_exif_orientation(part, n), -1);
         free(part);
     }
     memcpy(damaged, little, sizeof little);
-    damaged[18] = 9; /* no such orientation */
-    assert_int_equal(fore_exif_orientation(damaged, sizeof damaged - 1), 1);
+    damaged[18] = 9; /* no such orientation, which is for the caller to ignore */
+    assert_int_equal(fore_exif_orientation(damaged, sizeof damaged - 1), 9);
     damaged[18] = 7;
     damaged[14] = 2; /* two values */
-    assert_int_equal(fore_exif_orientation(damaged, sizeof damaged - 1), 1);
+    assert_int_equal(fore_exif_orientation(damaged, sizeof damaged - 1), -1);
     damaged[14] = 1;
     memset(damaged + 4, 0xff, 4); /* a directory far outside */
-    assert_int_equal(fore_exif_orientation(damaged, sizeof damaged - 1), 1);
+    assert_int_equal(fore_exif_orientation(damaged, sizeof damaged - 1), -1);
+}
+
+static void test_xmp(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int orientation;
+    } cases[] = {{"<d tiff:Orientation=\"6\"/>", 6}, {"<tiff:Orientation>3</", 3}, {"tiff:Orientationtiff:Orientation>2", 2},
+                 {"", -1}, {"t", -1}, {"tiff:Orientation", -1}, {"tiff:Orientation=", -1}, {"tiff:Orientation=\"", -1},
+                 {"tiff:Orientation=\"x", -1}, {"tiff:Orientation>", -1}, {"tiff:Orientation='6'", -1},
+                 {"ttttttttttttttttttttttttttt", -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t size = strlen(cases[i].text);
+        uint8_t *part = malloc(size + !size);
+        assert_non_null(part);
+        memcpy(part, cases[i].text, size);
+        assert_int_equal(fore_xmp_orientation(part, size), cases[i].orientation);
+        free(part);
+    }
 }
 
 /* Pixels whose values say where they were: each orientation on a picture larger than one block. */
@@ -387,6 +406,15 @@ static void test_digest(void **state) {
     rgb[17] = 1;
     fore_pixels_digest(&wide, b);
     assert_memory_not_equal(a, b, FORE_DIGEST);
+    float patches[6] = {1, 2, 3};
+    fore_patches_digest(patches, 6, (int[]){1, 2, 3}, a);
+    fore_patches_digest(patches, 6, (int[]){1, 2, 3}, b);
+    assert_memory_equal(a, b, FORE_DIGEST);
+    fore_patches_digest(patches, 6, (int[]){1, 3, 2}, b);
+    assert_memory_not_equal(a, b, FORE_DIGEST);
+    patches[5] = 1;
+    fore_patches_digest(patches, 6, (int[]){1, 2, 3}, b);
+    assert_memory_not_equal(a, b, FORE_DIGEST);
 }
 
 int main(void) {
@@ -401,6 +429,7 @@ int main(void) {
         cmocka_unit_test(test_bomb_takes_no_memory),
         cmocka_unit_test(test_mutations),
         cmocka_unit_test(test_exif),
+        cmocka_unit_test(test_xmp),
         cmocka_unit_test(test_orient),
         cmocka_unit_test(test_digest),
     };

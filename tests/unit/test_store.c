@@ -260,7 +260,7 @@ static void test_bad_length(void **state) {
     refuse_bytes(lfs, sizeof lfs - 1, "Git LFS pointer");
 }
 
-/* Every length of a real file but the whole one is refused; a truncated body gives both sizes. */
+/* A real file cut anywhere is refused; a cut in the data gives both sizes. */
 static void test_truncated(void **state) {
     (void)state;
     scratch_copy(&dir, MODELS "dense_tied_f32/model.safetensors", "model.safetensors");

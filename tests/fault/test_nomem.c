@@ -1,0 +1,219 @@
+/* Memory runs out at every single allocation of a short run: each time the call fails with FORE_ERR_NOMEM, says so, leaves
+ * nothing behind, and works again when memory is back. The allocation functions of the whole program, libraries included,
+ * are replaced; under a sanitizer, which has its own, only those that this project calls (by the linker's --wrap). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "decode/session.h"
+#include "support/failing_malloc.h"
+
+/* A run returns its status and leaves nothing allocated. */
+typedef fore_status (*short_run)(void *context, fore_error *err);
+
+/* Every n: the n-th allocation fails. Ends when a run needs fewer than n. */
+static void fail_each(const char *name, short_run run, void *context, long at_least) {
+    fore_error err = {0};
+    if (run(context, &err)) fail_msg("%s: does not run at all: %s", name, err.text); /* and one-time memory of libraries is taken */
+    long n = 0, wrong = 0;
+    for (;; n++) {
+        long before = atomic_load(&malloc_live);
+        err = (fore_error){0};
+        atomic_store(&malloc_refused, false);
+        atomic_store(&malloc_left, n);
+        atomic_store(&malloc_armed, true);
+        fore_status s = run(context, &err);
+        atomic_store(&malloc_armed, false);
+        long after = atomic_load(&malloc_live);
+        if (after != before) fail_msg("%s: %ld allocations are left when number %ld failed (%s)", name, after - before, n, err.text);
+        if (!atomic_load(&malloc_refused)) {
+            if (s) fail_msg("%s: fails without a reason: %s", name, err.text);
+            break;
+        }
+        if (s == FORE_OK) continue; /* a library had another way */
+        if (s != FORE_ERR_NOMEM || !err.text[0]) {
+            print_error("%s: status %d \"%s\" when allocation %ld failed\n", name, s, err.text, n);
+            wrong++;
+        }
+    }
+    print_message("%s: %ld allocations\n", name, n);
+    assert_int_equal(wrong, 0);
+    assert_true(n >= at_least);
+}
+
+static fore_status open_random_model(void *context, fore_error *err) {
+    fore_model *m;
+    fore_status s = fore_model_open(context, NULL, &m, err);
+    if (!s) fore_model_close(m);
+    return s;
+}
+
+static fore_status open_tokenizer(void *context, fore_error *err) {
+    fore_tokenizer *t;
+    fore_status s = fore_tokenizer_open(context, &t, err);
+    if (!s) fore_tokenizer_close(t);
+    return s;
+}
+
+static fore_status encode_and_decode(void *context, fore_error *err) {
+    const char *text = "One <|im_end|> two, dreizehn caf\xC3\xA9 e\xCC\x81\xF0\x9F\x98\x80  \n\n 12345 \xFF.";
+    int32_t *ids = NULL;
+    size_t n, size;
+    char *back = NULL;
+    fore_status s = fore_tokenizer_encode(context, text, strlen(text), &ids, &n, err);
+    if (!s) s = fore_tokenizer_decode(context, ids, n, false, &back, &size, err);
+    fore_free(ids);
+    fore_free(back);
+    return s;
+}
+
+typedef struct text_file {
+    char *data;
+    size_t size;
+} text_file;
+
+static text_file load(const char *path) {
+    text_file f;
+    fore_error err;
+    if (fore_file_read(path, 1 << 24, &f.data, &f.size, &err)) fail_msg("%s", err.text);
+    return f;
+}
+
+static fore_status template_run(void *context, fore_error *err) {
+    const text_file *f = context;
+    static const char variables[] =
+        "{\"messages\":[{\"role\":\"system\",\"content\":\"Be kind.\"},{\"role\":\"user\",\"content\":[{\"type\":\"image\"},{\"type\":\"text\","
+        "\"text\":\"What?\"}]},{\"role\":\"assistant\",\"content\":\"A cat.\"},{\"role\":\"user\",\"content\":\"Why?\"}],\"tools\":null,"
+        "\"add_generation_prompt\":true,\"x\":{\"a\":[1,2.5,\"b\"]}}";
+    fore_template *t;
+    char *text = NULL;
+    size_t size;
+    fore_status s = fore_template_compile(f->data, f->size, &t, err);
+    if (s) return s;
+    s = fore_template_render(t, variables, sizeof variables - 1, &text, &size, err);
+    fore_free(text);
+    fore_template_free(t);
+    return s;
+}
+
+typedef struct answer_context {
+    const fore_model *model;
+    fore_image image;
+    const int32_t *ids;
+    size_t n;
+} answer_context;
+
+static fore_status answer_run(void *context, fore_error *err) {
+    const answer_context *c = context;
+    fore_session *session;
+    const fore_session_options o = {.threads = 2, .context = 64};
+    fore_status s = fore_session_new(c->model, &o, &session, err);
+    if (s) return s;
+    static const char *const stop[] = {"never said", "nor this"};
+    const fore_logit_bias bias = {1, -1};
+    fore_request r;
+    fore_request_init(&r, c->model);
+    r.ids = c->ids;
+    r.id_count = c->n;
+    r.images = &c->image;
+    r.image_count = 1;
+    r.stop = stop;
+    r.stop_count = 2;
+    r.sampling.temperature = 0.8f;
+    r.sampling.top_p = 0.9f;
+    r.sampling.bias = &bias;
+    r.sampling.bias_count = 1;
+    r.max_tokens = 2;
+    r.prefill_chunk = 5;
+    s = fore_session_begin(session, &r, err);
+    fore_chunk chunk = {0};
+    while (!s && chunk.finish == FORE_FINISH_NONE) s = fore_session_next(session, &chunk, err);
+    fore_trace *trace = NULL;
+    if (!s) s = fore_session_trace(session, &r, &trace, err);
+    fore_trace_free(trace);
+    fore_session_free(session);
+    return s;
+}
+
+static void test_model(void **state) {
+    (void)state;
+    fail_each("open a checkpoint", open_random_model, FORE_DATA "/models/dense_tied_f32", 100);
+    fail_each("open shards", open_random_model, FORE_DATA "/models/dense_sharded_bf16", 100);
+}
+
+static void test_tokenizer(void **state) {
+    (void)state;
+    fail_each("open a tokenizer", open_tokenizer, FORE_DATA "/tables/tokenizer/tokenizer.json", 100);
+    fore_tokenizer *t;
+    fore_error err;
+    if (fore_tokenizer_open("models/tiny", &t, &err)) fail_msg("%s", err.text);
+    fail_each("encode and decode", encode_and_decode, t, 5);
+    fore_tokenizer_close(t);
+}
+
+static void test_template(void **state) {
+    (void)state;
+    text_file f = load("models/tiny/chat_template.jinja");
+    fail_each("compile and render", template_run, &f, 50);
+    free(f.data);
+}
+
+/* A session, a picture, an answer of two tokens, a trace: no allocation is made once an answer is under way, so this also
+ * counts them. */
+static void test_answer(void **state) {
+    (void)state;
+    fore_model *m;
+    fore_error err;
+    if (fore_model_open("models/tiny", NULL, &m, &err)) fail_msg("%s", err.text);
+    text_file picture = load("tests/samples/s01.png");
+    static const int32_t ids[] = {1241, 388, 198, 1249, 1252, 1250, 383};
+    answer_context c = {m, {.data = picture.data, .size = picture.size, .name = "s01.png"}, ids, 7};
+    fail_each("answer", answer_run, &c, 30);
+    free(picture.data);
+    fore_model_close(m);
+}
+
+/* No memory is taken while an answer is generated: the guard of the "no malloc while decoding" rule. */
+static void test_decoding_takes_no_memory(void **state) {
+    (void)state;
+    fore_model *m;
+    fore_session *s;
+    fore_error err;
+    if (fore_model_open("models/tiny", NULL, &m, &err) || fore_session_new(m, NULL, &s, &err)) fail_msg("%s", err.text);
+    fore_request r;
+    fore_request_init(&r, m);
+    r.prompt = "<|im_start|>user\nCount from 7 to 14.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+    r.max_tokens = 40;
+    r.sampling.temperature = 0.5f;
+    if (fore_session_begin(s, &r, &err)) fail_msg("%s", err.text);
+    fore_chunk c = {0};
+    assert_int_equal(fore_session_next(s, &c, &err), 0); /* the first one sizes the text buffers */
+    while (c.finish == FORE_FINISH_NONE) {
+        atomic_store(&malloc_refused, false);
+        atomic_store(&malloc_left, 0);
+        atomic_store(&malloc_armed, true);
+        fore_status st = fore_session_next(s, &c, &err);
+        atomic_store(&malloc_armed, false);
+        assert_int_equal(st, 0);
+        assert_false(atomic_load(&malloc_refused));
+    }
+    fore_session_free(s);
+    fore_model_close(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_tokenizer),
+        cmocka_unit_test(test_template),
+        cmocka_unit_test(test_answer),
+        cmocka_unit_test(test_decoding_takes_no_memory),
+    };
+    return cmocka_run_group_tests_name("fault/nomem", tests, NULL, NULL);
+}

@@ -1,0 +1,342 @@
+/* config.json: real files, the reference's defaults, the older spellings, and what is refused with which words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "checkpoint/config.h"
+
+static fore_arena arena;
+
+static int teardown(void **state) {
+    (void)state;
+    fore_arena_free(&arena);
+    return 0;
+}
+
+static fore_config parse(const char *json) {
+    fore_error err = {0};
+    fore_config c;
+    if (fore_config_parse(json, strlen(json), "here", &arena, &c, &err)) fail_msg("%s: %s", json, err.text);
+    return c;
+}
+
+static void refuse(const char *json, fore_status status, const char *part) {
+    fore_error err = {0};
+    fore_config c;
+    fore_status s = fore_config_parse(json, strlen(json), "here.json", &arena, &c, &err);
+    if (s != status || err.code != status || !strstr(err.text, part) || strncmp(err.text, "here.json: ", 11) != 0)
+        fail_msg("%s: expected %d with \"%s\", got %d: %s", json, status, part, s, err.text);
+    assert_int_equal(fore_config_parse(json, strlen(json), "here.json", &arena, &c, NULL), status);
+}
+
+static void check_section(const fore_config *c, int t, int h, int w) {
+    assert_int_equal(c->text.mrope_section[0], t);
+    assert_int_equal(c->text.mrope_section[1], h);
+    assert_int_equal(c->text.mrope_section[2], w);
+    assert_int_equal(t + h + w, c->text.rotary_dim / 2);
+}
+
+/* ---- what is read ------------------------------------------------------------------------------------------------ */
+
+static void test_real_files(void **state) {
+    (void)state;
+    fore_error err = {0};
+    fore_config c;
+    if (fore_config_read(FORE_DATA "/models/dense_untied_bf16", &arena, &c, &err)) fail_msg("%s", err.text);
+    assert_string_equal(c.architecture, "Qwen3_5ForConditionalGeneration");
+    assert_string_equal(c.model_type, "qwen3_5");
+    assert_int_equal(c.text.vocab_size, 512);
+    assert_int_equal(c.text.hidden_size, 64);
+    assert_int_equal(c.text.intermediate_size, 112);
+    assert_int_equal(c.text.num_hidden_layers, 8);
+    assert_int_equal(c.text.num_attention_heads, 4);
+    assert_int_equal(c.text.num_key_value_heads, 2);
+    assert_int_equal(c.text.head_dim, 64);
+    assert_int_equal(c.text.linear_num_key_heads, 2);
+    assert_int_equal(c.text.linear_num_value_heads, 6);
+    assert_int_equal(c.text.linear_key_head_dim, 16);
+    assert_int_equal(c.text.linear_value_head_dim, 16);
+    assert_int_equal(c.text.linear_conv_kernel_dim, 4);
+    for (int i = 0; i < 8; i++) assert_int_equal(c.text.full_attention[i], i % 4 == 3);
+    assert_true(c.text.rope_theta == 10000000);
+    assert_int_equal(c.text.rotary_dim, 16);
+    check_section(&c, 3, 3, 2);
+    assert_false(c.text.tie_word_embeddings);
+    assert_false(c.text.attention_bias);
+    assert_int_equal(c.text.max_position_embeddings, 4096);
+    assert_int_equal(c.text.mtp_num_hidden_layers, 1);
+    assert_true(c.text.rms_norm_eps == 1e-6f);
+    assert_true(c.has_vision);
+    assert_int_equal(c.vision.depth, 3);
+    assert_int_equal(c.vision.hidden_size, 48);
+    assert_int_equal(c.vision.intermediate_size, 80);
+    assert_int_equal(c.vision.num_heads, 3);
+    assert_int_equal(c.vision.out_hidden_size, 64);
+    assert_int_equal(c.vision.num_position_embeddings, 36);
+    assert_int_equal(c.image_token_id, 508);
+    assert_int_equal(c.video_token_id, 509);
+    assert_int_equal(c.vision_start_token_id, 505);
+    assert_int_equal(c.vision_end_token_id, 506);
+    assert_int_equal(c.eos_count, 1);
+    assert_int_equal(c.eos[0], 496);
+    if (fore_config_read(FORE_DATA "/models/dense_tied_f32", &arena, &c, &err)) fail_msg("%s", err.text);
+    assert_true(c.text.tie_word_embeddings);
+    check_section(&c, 2, 1, 1);
+}
+
+static void test_defaults(void **state) {
+    (void)state;
+    fore_config c = parse("{\"model_type\":\"qwen3_5\",\"text_config\":{},\"vision_config\":{\"out_hidden_size\":4096}}");
+    const fore_text_config *t = &c.text;
+    assert_string_equal(c.architecture, "");
+    assert_int_equal(t->vocab_size, 248320);
+    assert_int_equal(t->hidden_size, 4096);
+    assert_int_equal(t->intermediate_size, 12288);
+    assert_int_equal(t->num_hidden_layers, 32);
+    assert_int_equal(t->num_attention_heads, 16);
+    assert_int_equal(t->num_key_value_heads, 4);
+    assert_int_equal(t->head_dim, 256);
+    assert_true(t->rms_norm_eps == 1e-6f);
+    assert_false(t->attention_bias);
+    for (int i = 0; i < 32; i++) assert_int_equal(t->full_attention[i], i % 4 == 3);
+    assert_int_equal(t->linear_conv_kernel_dim, 4);
+    assert_int_equal(t->linear_key_head_dim, 128);
+    assert_int_equal(t->linear_value_head_dim, 128);
+    assert_int_equal(t->linear_num_key_heads, 16);
+    assert_int_equal(t->linear_num_value_heads, 32);
+    assert_true(t->rope_theta == 10000);
+    assert_int_equal(t->rotary_dim, 64);
+    check_section(&c, 11, 11, 10);
+    assert_false(t->tie_word_embeddings);
+    assert_int_equal(t->max_position_embeddings, 32768);
+    assert_int_equal(t->mtp_num_hidden_layers, 0);
+    assert_int_equal(c.eos_count, 1);
+    assert_int_equal(c.eos[0], 248044);
+    assert_int_equal(c.vision.depth, 27);
+    assert_int_equal(c.vision.hidden_size, 1152);
+    assert_int_equal(c.vision.intermediate_size, 4304);
+    assert_int_equal(c.vision.num_heads, 16);
+    assert_int_equal(c.vision.in_channels, 3);
+    assert_int_equal(c.vision.patch_size, 16);
+    assert_int_equal(c.vision.temporal_patch_size, 2);
+    assert_int_equal(c.vision.spatial_merge_size, 2);
+    assert_int_equal(c.vision.num_position_embeddings, 2304);
+    assert_true(c.vision.rope_theta == 10000);
+    assert_int_equal(c.image_token_id, 248056);
+    assert_int_equal(c.video_token_id, 248057);
+    assert_int_equal(c.vision_start_token_id, 248053);
+    assert_int_equal(c.vision_end_token_id, 248054);
+    c = parse("{\"model_type\":\"qwen3_5\",\"text_config\":{\"vocab_size\":300,\"hidden_size\":null},"
+              "\"vision_config\":{\"out_hidden_size\":4096}}");
+    assert_int_equal(c.text.hidden_size, 4096);
+    assert_int_equal(c.image_token_id, -1); /* the default id is not of this vocabulary */
+    assert_int_equal(c.eos_count, 0);
+}
+
+static void test_forms(void **state) {
+    (void)state;
+    fore_config c = parse("{\"architectures\":[\"Qwen3_5ForCausalLM\"],\"model_type\":\"qwen3_5_text\",\"hidden_size\":64,"
+                          "\"tie_word_embeddings\":true,\"num_nextn_predict_layers\":1}");
+    assert_false(c.has_vision);
+    assert_int_equal(c.text.hidden_size, 64);
+    assert_true(c.text.tie_word_embeddings);
+    assert_int_equal(c.text.mtp_num_hidden_layers, 1);
+    assert_int_equal(c.image_token_id, -1);
+    assert_int_equal(c.vision_end_token_id, -1);
+    /* The whole model's flag is the outer one, the text class's the inner one. */
+    c = parse("{\"model_type\":\"qwen3_5\",\"text_config\":{\"tie_word_embeddings\":true}}");
+    assert_false(c.text.tie_word_embeddings);
+    assert_false(c.has_vision);
+    c = parse("{\"model_type\":\"qwen3_5\",\"tie_word_embeddings\":true,\"text_config\":{\"tie_word_embeddings\":false}}");
+    assert_true(c.text.tie_word_embeddings);
+    c = parse("{\"architectures\":[\"Qwen3_5ForCausalLM\"],\"model_type\":\"qwen3_5\",\"vision_config\":{},"
+              "\"text_config\":{\"tie_word_embeddings\":true}}");
+    assert_true(c.text.tie_word_embeddings);
+    assert_false(c.has_vision);
+    /* Without a model_type the architecture tells. */
+    c = parse("{\"architectures\":[\"Qwen3_5ForConditionalGeneration\"],\"text_config\":{}}");
+    assert_string_equal(c.model_type, "qwen3_5");
+    c = parse("{\"architectures\":[\"Qwen3_5ForCausalLM\"]}");
+    assert_string_equal(c.model_type, "qwen3_5_text");
+    c = parse("{\"model_type\":\"qwen3_5\",\"mtp_num_hidden_layers\":1,\"text_config\":{}}");
+    assert_int_equal(c.text.mtp_num_hidden_layers, 1);
+}
+
+#define TEXT(members) "{\"model_type\":\"qwen3_5_text\"," members "}"
+
+static void test_layers(void **state) {
+    (void)state;
+    fore_config c = parse(TEXT("\"num_hidden_layers\":5,\"full_attention_interval\":2"));
+    static const bool two[] = {false, true, false, true, false}, own[] = {true, false, true};
+    for (int i = 0; i < 5; i++) assert_int_equal(c.text.full_attention[i], two[i]);
+    c = parse(TEXT("\"num_hidden_layers\":3,\"full_attention_interval\":2,"
+                   "\"layer_types\":[\"full_attention\",\"linear_attention\",\"full_attention\"]"));
+    for (int i = 0; i < 3; i++) assert_int_equal(c.text.full_attention[i], own[i]);
+}
+
+static void test_rope(void **state) {
+    (void)state;
+    /* The text level fills what the block lacks. */
+    fore_config c = parse(TEXT("\"rope_theta\":5000,\"partial_rotary_factor\":0.5,\"head_dim\":64,"
+                               "\"rope_parameters\":{\"mrope_section\":[8,4,4]}"));
+    assert_true(c.text.rope_theta == 5000);
+    assert_int_equal(c.text.rotary_dim, 32);
+    check_section(&c, 8, 4, 4);
+    c = parse(TEXT("\"rope_theta\":5000,\"partial_rotary_factor\":0.5,\"rope_parameters\":{\"rope_theta\":7e6,"
+                   "\"partial_rotary_factor\":0.25,\"rope_type\":\"default\"}"));
+    assert_true(c.text.rope_theta == 7e6);
+    assert_int_equal(c.text.rotary_dim, 64);
+    /* The older block replaces the newer one, unless it is empty. */
+    c = parse(TEXT("\"rope_theta\":5000,\"rope_scaling\":{\"type\":\"default\",\"mrope_section\":[10,12,10]},"
+                   "\"rope_parameters\":{\"rope_theta\":7e6,\"mrope_section\":[11,11,10]}"));
+    assert_true(c.text.rope_theta == 5000);
+    check_section(&c, 10, 12, 10);
+    c = parse(TEXT("\"rope_scaling\":{},\"rope_parameters\":{\"rope_theta\":7e6}"));
+    assert_true(c.text.rope_theta == 7e6);
+    c = parse(TEXT("\"rope_scaling\":null,\"rope_parameters\":{\"rope_theta\":7e6}"));
+    assert_true(c.text.rope_theta == 7e6);
+    /* The default section on other sizes: rows have frequencies 1, 4, .., columns 2, 5, .., time the rest. */
+    c = parse(TEXT("\"head_dim\":64"));
+    check_section(&c, 3, 3, 2);
+    c = parse(TEXT("\"head_dim\":32"));
+    check_section(&c, 2, 1, 1);
+    c = parse(TEXT("\"head_dim\":8"));
+    check_section(&c, 1, 0, 0);
+    c = parse(TEXT("\"head_dim\":512"));
+    check_section(&c, 43, 11, 10);
+}
+
+static void test_end_tokens(void **state) {
+    (void)state;
+    fore_config c = parse(TEXT("\"eos_token_id\":[7,9]"));
+    assert_int_equal(c.eos_count, 2);
+    assert_int_equal(c.eos[0], 7);
+    assert_int_equal(c.eos[1], 9);
+    c = parse(TEXT("\"eos_token_id\":null"));
+    assert_int_equal(c.eos_count, 0);
+    c = parse("{\"model_type\":\"qwen3_5\",\"eos_token_id\":3,\"text_config\":{\"eos_token_id\":4}}");
+    assert_int_equal(c.eos_count, 1);
+    assert_int_equal(c.eos[0], 3);
+    c = parse("{\"model_type\":\"qwen3_5\",\"eos_token_id\":null,\"text_config\":{\"eos_token_id\":4}}");
+    assert_int_equal(c.eos[0], 4);
+}
+
+/* ---- what is refused --------------------------------------------------------------------------------------------- */
+
+typedef struct bad {
+    const char *json, *message;
+} bad;
+
+static void test_unsupported(void **state) {
+    (void)state;
+    static const bad cases[] = {
+        {"{\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"]}",
+         "architecture LlamaForCausalLM with model_type llama is not supported; supported: dense models of the Qwen3.5 family"},
+        {"{\"model_type\":\"qwen3_5_moe\",\"architectures\":[\"Qwen3_5MoeForConditionalGeneration\"]}",
+         "architecture Qwen3_5MoeForConditionalGeneration with model_type qwen3_5_moe is not supported"},
+        {"{\"model_type\":\"qwen3_5_moe\"}", "architecture (none) with model_type qwen3_5_moe is not supported; supported: dense"},
+        {"{\"model_type\":\"qwen3_5_moe_text\"}", "model_type qwen3_5_moe_text is not supported"},
+        {"{\"model_type\":\"qwen3_vl\"}", "model_type qwen3_vl is not supported"},
+        {"{\"model_type\":\"qwen3_next\"}", "model_type qwen3_next is not supported"},
+        {"{\"model_type\":\"qwen4_exp\"}", "model_type qwen4_exp is not supported"},
+        {"{\"model_type\":\"qwen3_5\",\"architectures\":[\"Qwen3_5ForSequenceClassification\"]}",
+         "architecture Qwen3_5ForSequenceClassification with model_type qwen3_5 is not supported"},
+        {"{\"model_type\":\"qwen3_5\",\"text_config\":{\"model_type\":\"qwen3_5_moe_text\"}}", "text_config: model_type \"qwen3_5_moe"},
+        {TEXT("\"num_experts\":8"), "mixture-of-experts"},
+        {TEXT("\"quantization_config\":{\"quant_method\":\"fp8\"}"), "quantised as fp8 are not supported; supported: BF16"},
+        {TEXT("\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4}"), "quantised as gptq with 4 bits"},
+        {TEXT("\"quantization\":{\"group_size\":64,\"bits\":8}"), "quantised as MLX with 8 bits"},
+        {"{\"model_type\":\"qwen3_5\",\"text_config\":{\"quantization_config\":{\"quant_method\":\"awq\"}}}", "quantised as awq"},
+        {TEXT("\"hidden_act\":\"gelu\""), "hidden_act \"gelu\" is not supported; supported: \"silu\""},
+        {TEXT("\"output_gate_type\":\"sigmoid\""), "output_gate_type \"sigmoid\""},
+        {TEXT("\"attn_output_gate\":false"), "attn_output_gate false is not supported"},
+        {TEXT("\"layer_scale\":true"), "layer_scale true is not supported"},
+        {TEXT("\"mtp_use_dedicated_embeddings\":true"), "mtp_use_dedicated_embeddings true"},
+        {TEXT("\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4}"), "rope_parameters: rope_type \"yarn\" is not supported"},
+        {TEXT("\"rope_scaling\":{\"type\":\"linear\"}"), "rope_scaling: type \"linear\" is not supported"},
+        {TEXT("\"num_hidden_layers\":1,\"layer_types\":[\"sliding_attention\"]"), "\"sliding_attention\" of layer 0"},
+        {"{\"model_type\":\"qwen3_5\",\"text_config\":{},\"vision_config\":{\"hidden_act\":\"quick_gelu\"}}",
+         "vision_config: hidden_act \"quick_gelu\""},
+        {"{\"model_type\":\"qwen3_5\",\"text_config\":{},\"vision_config\":{\"rope_parameters\":{\"rope_type\":\"yarn\"}}}",
+         "vision_config.rope_parameters: rope_type \"yarn\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        refuse(cases[i].json, FORE_ERR_UNSUPPORTED, cases[i].message);
+}
+
+#define BOTH(text, vision) "{\"model_type\":\"qwen3_5\",\"text_config\":{" text "},\"vision_config\":{" vision "}}"
+
+static void test_malformed(void **state) {
+    (void)state;
+    static const bad cases[] = {
+        {"", "not valid JSON: the text ends too early"},
+        {"{\"model_type\":}", "not valid JSON: a value is expected (line 1, byte 15 of it"},
+        {"{\n\"a\":1,\n}", "a name in quotes is expected (line 3, byte 1 of it; byte 9 of 10)"},
+        {"[]", "expected a JSON object"},
+        {"{}", "expected \"model_type\" or \"architectures\", found neither"},
+        {"{\"model_type\":5}", "model_type: expected a string, found 5"},
+        {"{\"architectures\":\"x\"}", "architectures: expected a list"},
+        {"{\"model_type\":\"qwen3_5\",\"text_config\":[]}", "text_config: expected an object"},
+        {"{\"model_type\":\"qwen3_5\",\"vision_config\":3}", "vision_config: expected an object"},
+        {BOTH("\"hidden_size\":0", ""), "text_config: hidden_size: expected a whole number from 1 to 16777216, found 0"},
+        {TEXT("\"hidden_size\":-64"), "hidden_size: expected a whole number from 1 to 16777216, found -64"},
+        {TEXT("\"hidden_size\":64.5"), "found 64.5"},
+        {TEXT("\"hidden_size\":1e30"), "hidden_size"},
+        {TEXT("\"hidden_size\":\"64\""), "hidden_size: expected a whole number from 1 to 16777216, found a string"},
+        {TEXT("\"num_hidden_layers\":1000000000"), "num_hidden_layers"},
+        {TEXT("\"vocab_size\":[1]"), "vocab_size: expected a whole number from 1 to 16777216, found a list"},
+        {TEXT("\"num_attention_heads\":6"), "num_attention_heads is not a multiple of num_key_value_heads"},
+        {TEXT("\"linear_num_value_heads\":24"), "linear_num_value_heads is not a multiple"},
+        {TEXT("\"num_attention_heads\":16384,\"head_dim\":16384"), "num_attention_heads * head_dim is too large"},
+        {TEXT("\"attention_bias\":1"), "attention_bias: expected true or false, found 1"},
+        {TEXT("\"rms_norm_eps\":0"), "rms_norm_eps"},
+        {TEXT("\"rms_norm_eps\":1e999"), "rms_norm_eps: expected a number"},
+        {TEXT("\"full_attention_interval\":0"), "full_attention_interval"},
+        {TEXT("\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\"]"), "layer_types: expected a list with num_hidden_layers"},
+        {TEXT("\"layer_types\":3"), "layer_types: expected a list"},
+        {TEXT("\"rope_parameters\":[]"), "rope_parameters: expected an object"},
+        {TEXT("\"rope_scaling\":\"x\""), "rope_scaling: expected an object"},
+        {TEXT("\"rope_parameters\":{\"rope_theta\":-1}"), "rope_parameters: rope_theta: expected a positive number"},
+        {TEXT("\"partial_rotary_factor\":0"), "partial_rotary_factor: expected"},
+        {TEXT("\"partial_rotary_factor\":1.5"), "partial_rotary_factor: expected"},
+        {TEXT("\"head_dim\":20"), "expected an even number"},
+        {TEXT("\"rope_parameters\":{\"mrope_section\":[11,11,11]}"), "mrope_section: expected three whole numbers"},
+        {TEXT("\"rope_parameters\":{\"mrope_section\":[16,16]}"), "mrope_section"},
+        {TEXT("\"rope_parameters\":{\"mrope_section\":[33,-1,0]}"), "mrope_section"},
+        {TEXT("\"rope_parameters\":{\"mrope_section\":\"x\"}"), "mrope_section"},
+        {TEXT("\"eos_token_id\":\"x\""), "eos_token_id: expected a token id or a list"},
+        {TEXT("\"eos_token_id\":[1,-2]"), "eos_token_id: expected a token id or a list"},
+        {BOTH("", ""), "vision_config: out_hidden_size differs from the hidden_size of the text model"},
+        {BOTH("", "\"in_channels\":1"), "vision_config: in_channels"},
+        {BOTH("", "\"num_heads\":7"), "vision_config: hidden_size: expected a multiple of 4 * num_heads"},
+        {BOTH("", "\"patch_size\":0"), "vision_config: patch_size"},
+        {"{\"model_type\":\"qwen3_5\",\"text_config\":{\"vocab_size\":100},\"vision_config\":{\"out_hidden_size\":4096},"
+         "\"image_token_id\":100}", "image_token_id: expected a whole number from 0 to 99, found 100"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) refuse(cases[i].json, FORE_ERR_FORMAT, cases[i].message);
+    refuse(TEXT("\"eos_token_id\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]"), FORE_ERR_LIMIT, "the limit is 16");
+}
+
+static void test_missing_file(void **state) {
+    (void)state;
+    fore_error err = {0};
+    fore_config c;
+    assert_int_equal(fore_config_read("/nonexistent", &arena, &c, &err), FORE_ERR_IO);
+    assert_non_null(strstr(err.text, "/nonexistent/config.json: cannot open"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_real_files, teardown), cmocka_unit_test_teardown(test_defaults, teardown),
+        cmocka_unit_test_teardown(test_forms, teardown),      cmocka_unit_test_teardown(test_layers, teardown),
+        cmocka_unit_test_teardown(test_rope, teardown),       cmocka_unit_test_teardown(test_end_tokens, teardown),
+        cmocka_unit_test_teardown(test_unsupported, teardown), cmocka_unit_test_teardown(test_malformed, teardown),
+        cmocka_unit_test_teardown(test_missing_file, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
