@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 F = os.path.join(os.environ.get("BUILD", "build"), "foresight")
@@ -69,6 +70,17 @@ class Terminal:
         assert until in got, (keys, got)
         return got
 
+    def prompt(self):
+        """Waits for the prompt."""
+        assert b"> " in read_until(self.fd, b"> ")
+        self.ready()
+
+    def ready(self):
+        """Waits until the line editor has the terminal: it shows the prompt a moment before."""
+        end = time.time() + 60
+        while termios.tcgetattr(self.fd)[3] & termios.ICANON and time.time() < end:
+            time.sleep(0.02)
+
     def end(self):
         got = read_until(self.fd, b"\0never", 20)
         os.close(self.fd)
@@ -94,19 +106,20 @@ def interrupted_run():
 def interrupted_chat():
     """Ctrl-C ends an answer of chat, not chat"""
     process, first = interrupt(["chat", *LONG], b"Hello!\n")
-    os.set_blocking(process.stdout.fileno(), True)
-    rest = read_until(process.stdout.fileno(), b"\n")
+    time.sleep(0.2)
     process.stdin.write(b"/stats\n")
     out, err = process.communicate(timeout=60)
-    return process.returncode == 0 and first and not out and b"interrupted" in err, (process.returncode, first, rest[-50:], out, err)
+    good = process.returncode == 0 and first and out.endswith(b"\n") and b"interrupted" in err
+    return good, (process.returncode, first, out[-50:], err)
 
 
 def dialogue():
     """chat on a terminal: prompt, answer, /stats, Ctrl-D"""
     t = Terminal("chat")
-    read_until(t.fd, b"> ")
+    t.prompt()
     answer = t.type(b"Hello!\r", b"\n> ")
     stats = t.type(b"/stats\r", b"\n> ")
+    t.ready()
     os.write(t.fd, b"\x04")
     code, _ = t.end()
     return code == 0 and len(answer) > len(b"Hello!\r\n\r\n> ") and b"decode" in stats, (code, answer, stats)
@@ -115,7 +128,7 @@ def dialogue():
 def editing():
     """chat on a terminal: a line is edited in UTF-8"""
     t = Terminal("chat")
-    read_until(t.fd, b"> ")
+    t.prompt()
     said = t.type("/hélp\x7f\x7f\x7felp\r".encode(), b"/reset")
     os.write(t.fd, b"\r/quit\r")
     code, _ = t.end()
@@ -126,12 +139,12 @@ def history():
     """chat on a terminal: history is kept, for this user alone"""
     name = os.path.join(folder.name, "foresight", "history")
     t = Terminal("chat")
-    read_until(t.fd, b"> ")
+    t.prompt()
     t.type(b"/ststs\r", b"did you mean")
     os.write(t.fd, b"/quit\r")
     first, _ = t.end()
     t = Terminal("chat")
-    read_until(t.fd, b"> ")
+    t.prompt()
     again = t.type(b"\x1b[A\x1b[A\r", b"did you mean")
     os.write(t.fd, b"/quit\r")
     code, _ = t.end()
@@ -141,7 +154,7 @@ def history():
 def stopping():
     """chat on a terminal: Ctrl-C stops an answer, clears a line, and the talk goes on"""
     t = Terminal("chat", *LONG)
-    read_until(t.fd, b"> ")
+    t.prompt()
     os.write(t.fd, b"Hello!\r")
     read_until(t.fd, b"!\r\n")
     time.sleep(0.5)
@@ -173,6 +186,21 @@ def thinking():
     return code == 0 and said.startswith(b"\x1b[2m") and b"\x1b[0m" in said, said
 
 
+def progress():
+    """slow work shows its progress on a terminal alone, and Ctrl-C ends it"""
+    slow = ["run", "--isa", "ref", "--threads", "1", "--chunk", "16", "The fox and the river. " * 500]
+    t = Terminal(*slow)
+    shown = read_until(t.fd, b" s")
+    os.write(t.fd, b"\x03")
+    code, rest = t.end()
+    process = subprocess.Popen([F, *slow], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    good = code == process.returncode == 130 and b" s" in shown and rest.endswith(b"\x1b[K\r\n") and not err and out == b"\n"
+    return good, (code, shown, rest[-100:], process.returncode, out, err)
+
+
 def no_prompt():
     """run on a terminal without a prompt is wrong usage"""
     t = Terminal("run")
@@ -180,6 +208,7 @@ def no_prompt():
     return code == 2 and b"PROMPT is missing" in said, said
 
 
-for function in (interrupted_run, interrupted_chat, dialogue, editing, history, stopping, run_on_terminal, thinking, no_prompt):
+for function in (interrupted_run, interrupted_chat, dialogue, editing, history, stopping, run_on_terminal, thinking, progress,
+                 no_prompt):
     case(function)
 sys.exit(1 if failures else 0)
