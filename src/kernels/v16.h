@@ -12,6 +12,8 @@
 #ifndef FORE_KERNELS_V16_H
 #define FORE_KERNELS_V16_H
 
+#include <stdint.h>
+
 #define FORE_INLINE static inline __attribute__((always_inline))
 /* Loops over registers must be unrolled completely, or the registers become memory. */
 #ifdef __clang__
@@ -19,5 +21,7 @@
 #else
 #define FORE_UNROLL _Pragma("GCC unroll 32")
 #endif
+/* Asks for the line `bytes` after p; the address may lie behind the array, where asking does nothing. */
+#define FORE_PREFETCH(p, bytes) __builtin_prefetch((const void *)((uintptr_t)(p) + (bytes)))
 
 #endif

@@ -43,7 +43,10 @@ FORE_INLINE void v16_score_tile(const int R, const int P, float *s, size_t strid
     }
     for (size_t d = 0; d < D; d++, q += R, k += 16) {
         v16 key[V16_SCORE_PANELS];
-        FORE_UNROLL for (int p = 0; p < P; p++) key[p] = v16_load(k + (size_t)p * panel);
+        FORE_UNROLL for (int p = 0; p < P; p++) {
+            key[p] = v16_load(k + (size_t)p * panel);
+            FORE_PREFETCH(k + (size_t)p * panel, 2048);
+        }
         FORE_UNROLL for (int r = 0; r < R; r++) {
             v16 x = v16_set1(q[r]);
             FORE_UNROLL for (int p = 0; p < P; p++) acc[r][p] = v16_fma(x, key[p], acc[r][p]);
@@ -133,7 +136,10 @@ FORE_INLINE void v16_value_tile(const int R, const int C, const size_t n, float 
     }
     for (size_t j = 0; j < keys; j++, v += v_row, p++) {
         v16 value[V16_VALUE_CHUNKS];
-        FORE_UNROLL for (int c = 0; c < C; c++) value[c] = v16_load_some(v + 16 * c, n);
+        FORE_UNROLL for (int c = 0; c < C; c++) {
+            value[c] = v16_load_some(v + 16 * c, n);
+            FORE_PREFETCH(v + 16 * c, 16 * sizeof(float) * v_row); /* the hardware does not see these strides */
+        }
         FORE_UNROLL for (int r = 0; r < R; r++) {
             v16 w = v16_set1(p[(size_t)r * stride]);
             FORE_UNROLL for (int c = 0; c < C; c++) acc[r][c] = v16_fma(w, value[c], acc[r][c]);

@@ -51,7 +51,7 @@ FORE_INLINE void v16_mm_stream(const int kind, const int R, const int B, float *
         v16 first = v16_load(x + k);
         FORE_UNROLL for (int b = 0; b < B; b++) {
             const unsigned char *p = w + (size_t)b * row + k * v16_width(kind);
-            __builtin_prefetch(p + (size_t)B * row); /* the next B outputs; harmless behind the last */
+            FORE_PREFETCH(p, (size_t)B * row); /* the next B outputs */
             weight[b] = v16_weights16(kind, p);
             acc[b] = v16_fma(first, weight[b], acc[b]);
         }
@@ -107,7 +107,7 @@ FORE_INLINE void v16_mm_tile(const int R, const int B, float *y, size_t ldy, con
     for (; k + 16 <= K; k += 16, w += 16 * B) {
         FORE_UNROLL for (int b = 0; b < B; b++) {
             weight[b] = v16_load(w + 16 * b);
-            __builtin_prefetch(w + 16 * (b + 4 * B)); /* from the second cache, which the hardware does not hide by itself */
+            FORE_PREFETCH(w + 16 * b, 4 * 16 * sizeof(float) * (size_t)B); /* four steps ahead, from the second cache */
         }
         FORE_UNROLL for (int r = 0; r < R; r++) {
             v16 in = v16_load(x + (size_t)r * ldx + k);
