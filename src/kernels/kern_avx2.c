@@ -1,5 +1,4 @@
-/* The AVX2 set (with FMA and F16C): 16 registers of 8 lanes, so that six accumulators of 16 lanes fill twelve of them.
- */
+/* The AVX2 set (with FMA and F16C): 16 registers of 8 lanes, so that six accumulators of 16 lanes fill twelve of them. */
 #include "kernels/v16_avx2.h"
 #include "kernels/v16_math.h"
 

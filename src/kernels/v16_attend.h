@@ -128,17 +128,17 @@ FORE_INLINE float v16_weights(float *p, size_t keys) {
     return v16_fold(sum);
 }
 
-/* o += weights * values for keys j0..j1-1, R rows, C vectors of n lanes (n < 16 only when C is 1). */
+/* o += weights * values of `keys` keys, R rows, C vectors of which the last has n lanes. */
 FORE_INLINE void v16_value_tile(const int R, const int C, const size_t n, float *const *o, size_t d, const float *p,
                                 size_t stride, const float *v, size_t v_row, size_t keys) {
     v16 acc[V16_VALUE_ROWS][V16_VALUE_CHUNKS];
     FORE_UNROLL for (int r = 0; r < R; r++) {
-        FORE_UNROLL for (int c = 0; c < C; c++) acc[r][c] = v16_load_some(o[r] + d + 16 * c, n);
+        FORE_UNROLL for (int c = 0; c < C; c++) acc[r][c] = v16_load_some(o[r] + d + 16 * c, c + 1 < C ? 16 : n);
     }
     for (size_t j = 0; j < keys; j++, v += v_row, p++) {
         v16 value[V16_VALUE_CHUNKS];
         FORE_UNROLL for (int c = 0; c < C; c++) {
-            value[c] = v16_load_some(v + 16 * c, n);
+            value[c] = v16_load_some(v + 16 * c, c + 1 < C ? 16 : n);
             FORE_PREFETCH(v + 16 * c, 16 * sizeof(float) * v_row); /* the hardware does not see these strides */
         }
         FORE_UNROLL for (int r = 0; r < R; r++) {
@@ -147,23 +147,27 @@ FORE_INLINE void v16_value_tile(const int R, const int C, const size_t n, float 
         }
     }
     FORE_UNROLL for (int r = 0; r < R; r++) {
-        FORE_UNROLL for (int c = 0; c < C; c++) v16_store_some(o[r] + d + 16 * c, acc[r][c], n);
+        FORE_UNROLL for (int c = 0; c < C; c++) v16_store_some(o[r] + d + 16 * c, acc[r][c], c + 1 < C ? 16 : n);
     }
 }
 
 FORE_INLINE void v16_values_of(const int R, float *const *o, size_t D, const float *p, size_t stride, const float *v,
                                size_t v_row, size_t keys) {
-    size_t d = 0;
-    while (d + 16 <= D) {
-        size_t left = (D - d) / 16;
-        switch (left >= 2 * V16_VALUE_CHUNKS ? V16_VALUE_CHUNKS : left > V16_VALUE_CHUNKS ? (left + 1) / 2 : left) {
-#define V16_CASE(c) \
-    case c: v16_value_tile(R, c, 16, o, d, p, stride, v + d, v_row, keys); d += 16 * c; break;
+    size_t vectors = (D + 15) / 16, tail = D - (vectors - 1) * 16;
+    for (size_t i = 0, C; i < vectors; i += C) {
+        size_t left = vectors - i, d = 16 * i;
+        C = left >= 2 * V16_VALUE_CHUNKS ? V16_VALUE_CHUNKS : left > V16_VALUE_CHUNKS ? (left + 1) / 2 : left;
+        bool whole = C < left || tail == 16;
+        switch (C) {
+#define V16_CASE(c)                                                             \
+    case c:                                                                     \
+        if (whole) v16_value_tile(R, c, 16, o, d, p, stride, v + d, v_row, keys); \
+        else v16_value_tile(R, c, tail, o, d, p, stride, v + d, v_row, keys);   \
+        break;
             V16_VALUE_CASES(V16_CASE)
 #undef V16_CASE
         }
     }
-    if (d < D) v16_value_tile(R, 1, D - d, o, d, p, stride, v + d, v_row, keys);
 }
 
 static void v16_values_rows(int R, float *const *o, size_t D, const float *p, size_t stride, const float *v,
