@@ -43,17 +43,18 @@ static float *floats(size_t n) {
 #if defined(__x86_64__) && defined(__GNUC__)
 /* Twelve independent chains of fma in registers, which the compiler would not keep there by itself. */
 #define FMA_LOOP(reg, rounds)                                                                                          \
-    __asm__ volatile("1: vfmadd231ps %%" reg "12, %%" reg "13, %%" reg "0\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg \
-                     "1\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg "2\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg  \
-                     "3\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg "4\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg  \
-                     "5\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg "6\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg  \
-                     "7\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg "8\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg  \
-                     "9\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg "10\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg \
-                     "11\n dec %0\n jnz 1b"                                                                          \
-                     : "+r"(rounds)                                                                                     \
-                     :                                                                                                  \
-                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
-                       "xmm12", "xmm13", "cc")
+    __asm__ volatile("1: vfmadd231ps %%" reg "12, %%" reg "13, %%" reg "0\n vfmadd231ps %%" reg "12, %%" reg           \
+                     "13, %%" reg "1\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg "2\n vfmadd231ps %%" reg          \
+                     "12, %%" reg "13, %%" reg "3\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg                      \
+                     "4\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg "5\n vfmadd231ps %%" reg "12, %%" reg          \
+                     "13, %%" reg "6\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg "7\n vfmadd231ps %%" reg          \
+                     "12, %%" reg "13, %%" reg "8\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg                      \
+                     "9\n vfmadd231ps %%" reg "12, %%" reg "13, %%" reg "10\n vfmadd231ps %%" reg "12, %%" reg         \
+                     "13, %%" reg "11\n dec %0\n jnz 1b"                                                               \
+                     : "+r"(rounds)                                                                                    \
+                     :                                                                                                 \
+                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",        \
+                       "xmm11", "xmm12", "xmm13", "cc")
 #endif
 
 static double fma_peak(const char *set) { /* GFLOPS; 0: not known */
@@ -103,9 +104,10 @@ static double read_speed(void) {
 static void bench_mm(const fore_kern *k, double peak) {
     static const struct {
         int T, N, K;
-    } shapes[] = {{1, 40000, 1024},  {2, 40000, 1024},  {4, 40000, 1024},  {5, 40000, 1024},  {8, 40000, 1024}, {1, 12000, 3584},
-                  {4, 12000, 3584},  {8, 12000, 3584},  {16, 3584, 1024},  {64, 3584, 1024},  {256, 3584, 1024}, {512, 3584, 1024},
-                  {64, 1024, 3584},  {256, 1024, 3584}, {512, 1024, 3584}, {2048, 1152, 768}, {2048, 3072, 768}, {1024, 768, 3072}};
+    } shapes[] = {{1, 40000, 1024},  {2, 40000, 1024},  {4, 40000, 1024}, {5, 40000, 1024},  {8, 40000, 1024},
+                  {1, 12000, 3584},  {4, 12000, 3584},  {8, 12000, 3584}, {16, 3584, 1024},  {64, 3584, 1024},
+                  {256, 3584, 1024}, {512, 3584, 1024}, {64, 1024, 3584}, {256, 1024, 3584}, {512, 1024, 3584},
+                  {2048, 1152, 768}, {2048, 3072, 768}, {1024, 768, 3072}};
     size_t most = (size_t)64 << 20;
     void *memory = floats(most / 2); /* 128 MB */
     uint16_t *W = memory;
@@ -128,21 +130,36 @@ static void bench_attend(const fore_kern *k, double peak) {
     static const struct {
         int T, G, D, keys;
         bool causal;
-    } shapes[] = {{1, 4, 256, 4096, true},   {1, 4, 256, 32768, true},  {5, 4, 256, 4096, true},  {256, 4, 256, 2048, true},
-                  {512, 1, 64, 4096, false}, {512, 1, 72, 4096, false}, {256, 1, 64, 256, false}};
+    } shapes[] = {{1, 4, 256, 4096, true},   {1, 4, 256, 32768, true},  {5, 4, 256, 4096, true},
+                  {256, 4, 256, 2048, true}, {512, 1, 64, 4096, false}, {512, 1, 72, 4096, false},
+                  {256, 1, 64, 256, false}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         int T = shapes[i].T, G = shapes[i].G, D = shapes[i].D, keys = shapes[i].keys;
         size_t width = (size_t)G * (size_t)D;
         float *q = floats((size_t)T * width), *o = floats((size_t)T * width), *key = floats((size_t)keys * (size_t)D);
         float *v = floats((size_t)keys * (size_t)D), *scratch = floats(fore_attend_scratch(keys, G));
-        fore_attend a = {.q = q, .o = o, .k = key, .v = v, .q_row = width, .q_head = (size_t)D, .o_row = width, .o_head = (size_t)D,
-                         .v_row = (size_t)D, .T = T, .G = G, .D = D, .first = keys - T, .keys = keys, .causal = shapes[i].causal,
-                         .scale = 1 / sqrtf((float)D), .scratch = scratch};
+        fore_attend a = {.q = q,
+                         .o = o,
+                         .k = key,
+                         .v = v,
+                         .q_row = width,
+                         .q_head = (size_t)D,
+                         .o_row = width,
+                         .o_head = (size_t)D,
+                         .v_row = (size_t)D,
+                         .T = T,
+                         .G = G,
+                         .D = D,
+                         .first = keys - T,
+                         .keys = keys,
+                         .causal = shapes[i].causal,
+                         .scale = 1 / sqrtf((float)D),
+                         .scratch = scratch};
         double seconds;
         BEST(seconds, k->attend(&a));
         double flops = 4.0 * T * (double)width * keys / seconds * 1e-9;
-        printf("  attend T=%-3d G=%d D=%-3d keys=%-5d %8.2f ms  K and V %6.1f GB/s  %6.1f GFLOPS", T, G, D, keys, seconds * 1e3,
-               8.0 * keys * D / seconds * 1e-9, flops);
+        printf("  attend T=%-3d G=%d D=%-3d keys=%-5d %8.2f ms  K and V %6.1f GB/s  %6.1f GFLOPS", T, G, D, keys,
+               seconds * 1e3, 8.0 * keys * D / seconds * 1e-9, flops);
         if (peak > 0) printf("  %3.0f %% of peak", 100 * flops / peak);
         printf("\n");
         free(q), free(o), free(key), free(v), free(scratch);
@@ -151,14 +168,29 @@ static void bench_attend(const fore_kern *k, double peak) {
 
 static void bench_delta(const fore_kern *k) {
     enum { DK = 128, DV = 128, MOST = 512, HEADS = 16 };
-    float *state = floats((size_t)HEADS * DK * DV), *q = floats(MOST * DK), *v = floats(MOST * DV), *o = floats(MOST * DV);
+    float *state = floats((size_t)HEADS * DK * DV), *q = floats(MOST * DK), *v = floats(MOST * DV),
+          *o = floats(MOST * DV);
     float *gate = floats(MOST), *scratch = floats(fore_delta_scratch(DK, DV));
     for (int i = 0; i < MOST * DK; i++) q[i] *= 0.1f;
     for (int i = 0; i < MOST; i++) gate[i] = 0.5f + 0.4f * gate[i];
     static const int tokens[] = {1, 4, 512};
     for (int i = 0; i < 3; i++) {
-        fore_delta d = {.q = q, .k = q, .v = v, .o = o, .decay = gate, .beta = gate, .qk_row = DK, .v_row = DV, .o_row = DV,
-                        .gate_row = 1, .T = tokens[i], .dk = DK, .dv = DV, .v0 = 0, .v1 = DV, .scratch = scratch};
+        fore_delta d = {.q = q,
+                        .k = q,
+                        .v = v,
+                        .o = o,
+                        .decay = gate,
+                        .beta = gate,
+                        .qk_row = DK,
+                        .v_row = DV,
+                        .o_row = DV,
+                        .gate_row = 1,
+                        .T = tokens[i],
+                        .dk = DK,
+                        .dv = DV,
+                        .v0 = 0,
+                        .v1 = DV,
+                        .scratch = scratch};
         double seconds;
         BEST(seconds, for (int h = 0; h < HEADS; h++) {
             d.state_in = d.state_out = state + (size_t)h * DK * DV;
@@ -180,7 +212,10 @@ static void bench_elementwise(const fore_kern *k) {
     ONE("rms_norm", k->rms_norm(y, N, x, N, g, ROWS, N, 1e-6f));
     ONE("layer_norm", k->layer_norm(y, N, x, N, g, g, ROWS, N, 1e-6f));
     ONE("conv_silu", k->conv_silu(y, N, x, N, x, x, ROWS - 4, 0, N, N, 4));
-    ONE("gelu_tanh", { memcpy(y, x, sizeof *x * N * ROWS); k->gelu_tanh(y, N * ROWS); }); /* with the copy: it works in place */
+    ONE("gelu_tanh", {
+        memcpy(y, x, sizeof *x * N * ROWS);
+        k->gelu_tanh(y, N * ROWS);
+    }); /* with the copy: it works in place */
     ONE("gelu_erf", { memcpy(y, x, sizeof *x * N * ROWS); k->gelu_erf(y, N * ROWS); });
     ONE("argmax", sink = (float)k->argmax(x, N * ROWS));
 #undef ONE

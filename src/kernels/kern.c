@@ -63,6 +63,6 @@ fore_status fore_kern_get(const char *isa, const fore_kern **out, fore_error *er
         if (i) strncat(names, ", ", sizeof names - strlen(names) - 1);
         strncat(names, list[i]->name, sizeof names - strlen(names) - 1);
     }
-    return fore_fail(err, FORE_ERR_UNSUPPORTED, "kernels: instruction set \"%.40s\": this machine has %s; choose one of these", isa,
-                     names);
+    return fore_fail(err, FORE_ERR_UNSUPPORTED,
+                     "kernels: instruction set \"%.40s\": this machine has %s; choose one of these", isa, names);
 }

@@ -1,5 +1,5 @@
-/* The AVX-512 set (F, BW, DQ, VL): 32 registers of 16 lanes. Tile sizes keep accumulators, widened weights and one input in
- * registers. */
+/* The AVX-512 set (F, BW, DQ, VL): 32 registers of 16 lanes. Tile sizes keep accumulators, widened weights and one
+ * input in registers. */
 #include "kernels/v16_avx512.h"
 #include "kernels/v16_math.h"
 

@@ -28,6 +28,6 @@ static void attend_row(const fore_attend *a, const float *q, float *o, int keys)
 void fore_ref_attend(const fore_attend *a) {
     for (int t = 0; t < a->T; t++)
         for (int g = 0; g < a->G; g++)
-            attend_row(a, a->q + (size_t)t * a->q_row + (size_t)g * a->q_head, a->o + (size_t)t * a->o_row + (size_t)g * a->o_head,
-                       a->causal ? a->first + t + 1 : a->keys);
+            attend_row(a, a->q + (size_t)t * a->q_row + (size_t)g * a->q_head,
+                       a->o + (size_t)t * a->o_row + (size_t)g * a->o_head, a->causal ? a->first + t + 1 : a->keys);
 }

@@ -41,14 +41,15 @@ void fore_ref_rope(float *x, size_t row, size_t head, int T, int H, int half, co
         }
 }
 
-void fore_ref_conv_silu(float *y, size_t ldy, const float *u, size_t ldu, const float *prev, const float *w, int T, int c0,
-                        int c1, int C, int K) {
+void fore_ref_conv_silu(float *y, size_t ldy, const float *u, size_t ldu, const float *prev, const float *w, int T,
+                        int c0, int c1, int C, int K) {
     for (int t = 0; t < T; t++)
         for (int c = c0; c < c1; c++) {
             float sum = 0.0f;
             for (int j = 0; j < K; j++) {
                 int row = t - (K - 1) + j;
-                float in = row < 0 ? prev[(size_t)(row + K - 1) * (size_t)C + (size_t)c] : u[(size_t)row * ldu + (size_t)c];
+                float in =
+                    row < 0 ? prev[(size_t)(row + K - 1) * (size_t)C + (size_t)c] : u[(size_t)row * ldu + (size_t)c];
                 float weight = w[(size_t)j * (size_t)C + (size_t)c];
                 sum = j ? fmaf(weight, in, sum) : weight * in;
             }

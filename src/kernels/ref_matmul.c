@@ -26,20 +26,22 @@ static float load_bf16(const unsigned char *p) {
 
 static float load_f16(const unsigned char *p) {
     uint32_t h = load_u16(p), sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31u, mantissa = h & 0x3ffu;
-    if (exponent == 31) return float_of(sign | 0x7f800000u | mantissa << 13 | (mantissa ? 0x00400000u : 0)); /* NaN: quiet */
+    if (exponent == 31)
+        return float_of(sign | 0x7f800000u | mantissa << 13 | (mantissa ? 0x00400000u : 0)); /* NaN: quiet */
     if (exponent) return float_of(sign | (exponent + 112) << 23 | mantissa << 13);
     float x = (float)mantissa * 0x1p-24f;
     return sign ? -x : x;
 }
 
-static void mm(float *y, size_t ldy, const float *x, size_t ldx, const void *W, size_t width, load_fn *load, int T, int n0,
-               int n1, int K) {
+static void mm(float *y, size_t ldy, const float *x, size_t ldx, const void *W, size_t width, load_fn *load, int T,
+               int n0, int n1, int K) {
     for (int t = 0; t < T; t++)
         for (int n = n0; n < n1; n++) {
             const float *row = x + (size_t)t * ldx;
             const unsigned char *weights = (const unsigned char *)W + (size_t)n * (size_t)K * width;
             float lane[FORE_LANES] = {0};
-            for (int k = 0; k < K; k++) lane[k % FORE_LANES] = fmaf(row[k], load(weights + (size_t)k * width), lane[k % FORE_LANES]);
+            for (int k = 0; k < K; k++)
+                lane[k % FORE_LANES] = fmaf(row[k], load(weights + (size_t)k * width), lane[k % FORE_LANES]);
             for (int k = K; k % FORE_LANES; k++) lane[k % FORE_LANES] = fmaf(0.0f, 0.0f, lane[k % FORE_LANES]);
             y[(size_t)t * ldy + (size_t)n] = fore_ref_fold(lane);
         }

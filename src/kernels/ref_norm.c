@@ -43,8 +43,8 @@ void fore_ref_l2_norm(float *y, size_t ldy, const float *x, size_t ldx, int T, i
     }
 }
 
-void fore_ref_gated_rms_norm(float *y, size_t ldy, const float *x, size_t ldx, const float *z, size_t ldz, const float *w,
-                             int T, int C, float eps) {
+void fore_ref_gated_rms_norm(float *y, size_t ldy, const float *x, size_t ldx, const float *z, size_t ldz,
+                             const float *w, int T, int C, float eps) {
     for (int t = 0; t < T; t++, x += ldx, y += ldy, z += ldz) {
         float r = 1.0f / sqrtf(sum_squares(x, 0.0f, C) / (float)C + eps);
         for (int c = 0; c < C; c++) y[c] = ((x[c] * r) * w[c]) * fore_siluf(z[c]);

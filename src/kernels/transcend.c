@@ -34,7 +34,8 @@ float fore_expf(float x) {
     p = fmaf(p, r, FORE_EXP_1);
     p = fmaf(p, r, FORE_EXP_0);
     p = fmaf(p, r * r, r) + 1.0f;
-    return float_of(bits_of(p) + (bits_of(shifted) << 23)); /* times 2^n: the result is normal, so adding to its exponent is exact */
+    return float_of(bits_of(p) +
+                    (bits_of(shifted) << 23)); /* times 2^n: the result is normal, so adding to its exponent is exact */
 }
 
 float fore_logf(float x) {
@@ -114,7 +115,8 @@ void fore_sincosf(float angle, float *sin, float *cos) {
     double r = ((x - n * 0x1.921fb54p+0) - n * 0x1.10b461p-30) - n * 0x1.a62633145c06ep-58;
     double z = r * r;
     /* Taylor series on |r| <= pi/4: the first terms left out are below 1e-13 */
-    double s = r + r * z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880 + z * (-1.0 / 39916800)))));
+    double s =
+        r + r * z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880 + z * (-1.0 / 39916800)))));
     double c = 1 + z * (-0.5 + z * (1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 + z * (-1.0 / 3628800 +
                z * (1.0 / 479001600))))));
     uint64_t quadrant;

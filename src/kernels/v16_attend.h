@@ -1,7 +1,7 @@
 /* Softmax attention in tiles; see v16.h. A query row is a (token, head) pair. Blocks of up to fore_attend_rows rows go
- * through three steps: scores of all keys (lanes are keys, each key panel is loaded once for a tile of rows), exp and its
- * sum row by row, values (lanes are channels, blocks of keys that fit the second cache). Each score and each output stays one
- * chain of fma in the contract's order; a chain that is interrupted is stored and loaded again.
+ * through three steps: scores of all keys (lanes are keys, each key panel is loaded once for a tile of rows), exp and
+ * its sum row by row, values (lanes are channels, blocks of keys that fit the second cache). Each score and each output
+ * stays one chain of fma in the contract's order; a chain that is interrupted is stored and loaded again.
  *
  * Tile sizes, set by kern_ISA.c: V16_SCORE_ROWS x V16_SCORE_PANELS, V16_VALUE_ROWS x V16_VALUE_CHUNKS accumulators. */
 #ifndef FORE_KERNELS_V16_ATTEND_H
@@ -33,7 +33,8 @@ FORE_INLINE int v16_tile_start(int count, int most, int i) {
     return count * i / ((count + most - 1) / most);
 }
 
-/* Scores of R rows with P panels over D channels; q is packed [D,R]. begin: no channels came before; end: none follow. */
+/* Scores of R rows with P panels over D channels; q is packed [D,R]. begin: no channels came before; end: none
+ * follow. */
 FORE_INLINE void v16_score_tile(const int R, const int P, float *s, size_t stride, const float *q, const float *k,
                                 size_t panel, size_t D, bool begin, bool end, float scale) {
     v16 acc[V16_SCORE_ROWS][V16_SCORE_PANELS], factor = v16_set1(scale);
@@ -43,7 +44,10 @@ FORE_INLINE void v16_score_tile(const int R, const int P, float *s, size_t strid
     }
     for (size_t d = 0; d < D; d++, q += R, k += 16) {
         v16 key[V16_SCORE_PANELS];
-        FORE_UNROLL for (int p = 0; p < P; p++) key[p] = v16_load(k + (size_t)p * panel);
+        FORE_UNROLL for (int p = 0; p < P; p++) {
+            key[p] = v16_load(k + (size_t)p * panel);
+            FORE_PREFETCH(k + (size_t)p * panel, 2048);
+        }
         FORE_UNROLL for (int r = 0; r < R; r++) {
             v16 x = v16_set1(q[r]);
             FORE_UNROLL for (int p = 0; p < P; p++) acc[r][p] = v16_fma(x, key[p], acc[r][p]);
@@ -55,8 +59,8 @@ FORE_INLINE void v16_score_tile(const int R, const int P, float *s, size_t strid
     }
 }
 
-FORE_INLINE void v16_scores_of(const int P, int R, float *s, size_t stride, const float *q, const float *k, size_t panel,
-                               size_t D, bool begin, bool end, float scale) {
+FORE_INLINE void v16_scores_of(const int P, int R, float *s, size_t stride, const float *q, const float *k,
+                               size_t panel, size_t D, bool begin, bool end, float scale) {
     switch (R) {
 #define V16_CASE(n) \
     case n: v16_score_tile(n, P, s, stride, q, k, panel, D, begin, end, scale); break;
@@ -65,13 +69,13 @@ FORE_INLINE void v16_scores_of(const int P, int R, float *s, size_t stride, cons
     }
 }
 
-static void v16_scores_wide(int R, float *s, size_t stride, const float *q, const float *k, size_t panel, size_t D, bool begin,
-                            bool end, float scale) {
+static void v16_scores_wide(int R, float *s, size_t stride, const float *q, const float *k, size_t panel, size_t D,
+                            bool begin, bool end, float scale) {
     v16_scores_of(V16_SCORE_PANELS, R, s, stride, q, k, panel, D, begin, end, scale);
 }
 
-static void v16_scores_one(int R, float *s, size_t stride, const float *q, const float *k, size_t panel, size_t D, bool begin,
-                           bool end, float scale) {
+static void v16_scores_one(int R, float *s, size_t stride, const float *q, const float *k, size_t panel, size_t D,
+                           bool begin, bool end, float scale) {
     v16_scores_of(1, R, s, stride, q, k, panel, D, begin, end, scale);
 }
 
@@ -92,8 +96,8 @@ static void v16_scores(const v16_rows *rows, const float *k, size_t D, float sca
             for (int i = 0, r; (r = v16_tile_start(rows->count, V16_SCORE_ROWS, i)) < rows->count; i++) {
                 int R = v16_tile_start(rows->count, V16_SCORE_ROWS, i + 1) - r;
                 (wide ? v16_scores_wide : v16_scores_one)(R, rows->p + (size_t)r * rows->stride + p * 16, rows->stride,
-                                                          packed + (size_t)r * width, k + p * panel + d0 * 16, panel, width,
-                                                          begin, end, scale);
+                                                          packed + (size_t)r * width, k + p * panel + d0 * 16, panel,
+                                                          width, begin, end, scale);
             }
             p += wide ? V16_SCORE_PANELS : 1;
         }
@@ -124,43 +128,50 @@ FORE_INLINE float v16_weights(float *p, size_t keys) {
     return v16_fold(sum);
 }
 
-/* o += weights * values for keys j0..j1-1, R rows, C vectors of n lanes (n < 16 only when C is 1). */
+/* o += weights * values of `keys` keys, R rows, C vectors of which the last has n lanes. */
 FORE_INLINE void v16_value_tile(const int R, const int C, const size_t n, float *const *o, size_t d, const float *p,
                                 size_t stride, const float *v, size_t v_row, size_t keys) {
     v16 acc[V16_VALUE_ROWS][V16_VALUE_CHUNKS];
     FORE_UNROLL for (int r = 0; r < R; r++) {
-        FORE_UNROLL for (int c = 0; c < C; c++) acc[r][c] = v16_load_some(o[r] + d + 16 * c, n);
+        FORE_UNROLL for (int c = 0; c < C; c++) acc[r][c] = v16_load_some(o[r] + d + 16 * c, c + 1 < C ? 16 : n);
     }
     for (size_t j = 0; j < keys; j++, v += v_row, p++) {
         v16 value[V16_VALUE_CHUNKS];
-        FORE_UNROLL for (int c = 0; c < C; c++) value[c] = v16_load_some(v + 16 * c, n);
+        FORE_UNROLL for (int c = 0; c < C; c++) {
+            value[c] = v16_load_some(v + 16 * c, c + 1 < C ? 16 : n);
+            FORE_PREFETCH(v + 16 * c, 16 * sizeof(float) * v_row); /* the hardware does not see these strides */
+        }
         FORE_UNROLL for (int r = 0; r < R; r++) {
             v16 w = v16_set1(p[(size_t)r * stride]);
             FORE_UNROLL for (int c = 0; c < C; c++) acc[r][c] = v16_fma(w, value[c], acc[r][c]);
         }
     }
     FORE_UNROLL for (int r = 0; r < R; r++) {
-        FORE_UNROLL for (int c = 0; c < C; c++) v16_store_some(o[r] + d + 16 * c, acc[r][c], n);
+        FORE_UNROLL for (int c = 0; c < C; c++) v16_store_some(o[r] + d + 16 * c, acc[r][c], c + 1 < C ? 16 : n);
     }
 }
 
 FORE_INLINE void v16_values_of(const int R, float *const *o, size_t D, const float *p, size_t stride, const float *v,
                                size_t v_row, size_t keys) {
-    size_t d = 0;
-    while (d + 16 <= D) {
-        size_t left = (D - d) / 16;
-        switch (left >= 2 * V16_VALUE_CHUNKS ? V16_VALUE_CHUNKS : left > V16_VALUE_CHUNKS ? (left + 1) / 2 : left) {
-#define V16_CASE(c) \
-    case c: v16_value_tile(R, c, 16, o, d, p, stride, v + d, v_row, keys); d += 16 * c; break;
+    size_t vectors = (D + 15) / 16, tail = D - (vectors - 1) * 16;
+    for (size_t i = 0, C; i < vectors; i += C) {
+        size_t left = vectors - i, d = 16 * i;
+        C = left >= 2 * V16_VALUE_CHUNKS ? V16_VALUE_CHUNKS : left > V16_VALUE_CHUNKS ? (left + 1) / 2 : left;
+        bool whole = C < left || tail == 16;
+        switch (C) {
+#define V16_CASE(c)                                                             \
+    case c:                                                                     \
+        if (whole) v16_value_tile(R, c, 16, o, d, p, stride, v + d, v_row, keys); \
+        else v16_value_tile(R, c, tail, o, d, p, stride, v + d, v_row, keys);   \
+        break;
             V16_VALUE_CASES(V16_CASE)
 #undef V16_CASE
         }
     }
-    if (d < D) v16_value_tile(R, 1, D - d, o, d, p, stride, v + d, v_row, keys);
 }
 
-static void v16_values_rows(int R, float *const *o, size_t D, const float *p, size_t stride, const float *v, size_t v_row,
-                            size_t keys) {
+static void v16_values_rows(int R, float *const *o, size_t D, const float *p, size_t stride, const float *v,
+                            size_t v_row, size_t keys) {
     switch (R) {
 #define V16_CASE(r) \
     case r: v16_values_of(r, o, D, p, stride, v, v_row, keys); break;
@@ -204,7 +215,8 @@ static void v16_attend(const fore_attend *a) {
             memset(rows.o[r], 0, D * sizeof(float));
         }
         v16_scores(&rows, a->k, D, a->scale);
-        for (int r = 0; r < rows.count; r++) rows.sum[r] = v16_weights(rows.p + (size_t)r * rows.stride, (size_t)rows.keys[r]);
+        for (int r = 0; r < rows.count; r++)
+            rows.sum[r] = v16_weights(rows.p + (size_t)r * rows.stride, (size_t)rows.keys[r]);
         v16_values(&rows, a);
         for (int r = 0; r < rows.count; r++) {
             v16 factor = v16_set1(1.0f / rows.sum[r]);

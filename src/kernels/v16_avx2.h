@@ -39,7 +39,8 @@ FORE_INLINE void v16_store_n(float *p, v16 v, size_t n) {
     _mm256_maskstore_ps(p + 8, v16_first_b(n), v.b);
 }
 FORE_INLINE v16 v16_keep_n(v16 v, size_t n) {
-    return (v16){_mm256_and_ps(v.a, _mm256_castsi256_ps(v16_first_a(n))), _mm256_and_ps(v.b, _mm256_castsi256_ps(v16_first_b(n)))};
+    return (v16){_mm256_and_ps(v.a, _mm256_castsi256_ps(v16_first_a(n))),
+                 _mm256_and_ps(v.b, _mm256_castsi256_ps(v16_first_b(n)))};
 }
 FORE_INLINE void v16_pin(v16 *v) { (void)v; }
 FORE_INLINE v16 v16_add(v16 x, v16 y) { return (v16){_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
@@ -62,9 +63,15 @@ FORE_INLINE v16 v16_sign_of(v16 x, v16 s) {
     v16 rest = v16_abs(x), sign = v16_and(v16_set1(-0.0f), s);
     return (v16){_mm256_or_ps(rest.a, sign.a), _mm256_or_ps(rest.b, sign.b)};
 }
-FORE_INLINE v16m v16_gt(v16 x, v16 y) { return (v16){_mm256_cmp_ps(x.a, y.a, _CMP_GT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_GT_OQ)}; }
-FORE_INLINE v16m v16_lt(v16 x, v16 y) { return (v16){_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ)}; }
-FORE_INLINE v16m v16_eq(v16 x, v16 y) { return (v16){_mm256_cmp_ps(x.a, y.a, _CMP_EQ_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_EQ_OQ)}; }
+FORE_INLINE v16m v16_gt(v16 x, v16 y) {
+    return (v16){_mm256_cmp_ps(x.a, y.a, _CMP_GT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_GT_OQ)};
+}
+FORE_INLINE v16m v16_lt(v16 x, v16 y) {
+    return (v16){_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ)};
+}
+FORE_INLINE v16m v16_eq(v16 x, v16 y) {
+    return (v16){_mm256_cmp_ps(x.a, y.a, _CMP_EQ_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_EQ_OQ)};
+}
 FORE_INLINE v16m v16_nan(v16 x) {
     return (v16){_mm256_cmp_ps(x.a, x.a, _CMP_UNORD_Q), _mm256_cmp_ps(x.b, x.b, _CMP_UNORD_Q)};
 }

@@ -57,8 +57,12 @@ FORE_INLINE v16 v16_widen_bf16(__m256i h) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 FORE_INLINE v16 v16_load_f32(const unsigned char *p) { return _mm512_loadu_ps(p); }
-FORE_INLINE v16 v16_load_bf16(const unsigned char *p) { return v16_widen_bf16(_mm256_loadu_si256((const __m256i_u *)p)); }
-FORE_INLINE v16 v16_load_f16(const unsigned char *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i_u *)p)); }
+FORE_INLINE v16 v16_load_bf16(const unsigned char *p) {
+    return v16_widen_bf16(_mm256_loadu_si256((const __m256i_u *)p));
+}
+FORE_INLINE v16 v16_load_f16(const unsigned char *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i_u *)p));
+}
 FORE_INLINE v16 v16_load_f32_n(const unsigned char *p, size_t n) { return _mm512_maskz_loadu_ps(v16_first_n(n), p); }
 FORE_INLINE v16 v16_load_bf16_n(const unsigned char *p, size_t n) {
     return v16_widen_bf16(_mm256_maskz_loadu_epi16(v16_first_n(n), p));
@@ -95,7 +99,8 @@ FORE_INLINE void v16_fold_many(const v16 *v, int count, float *out) {
     const int sixteens = count / 16 * 16, eights = count / 8 * 8, fours = count / 4 * 4;
     FORE_UNROLL for (int i = 0; i < sixteens; i += 16) v16_store(out + i, v16_fold16(v + i));
     FORE_UNROLL for (int i = sixteens; i < eights; i += 8) {
-        v16 f = v16_fold2(v16_fold4(v[i], v[i + 1], v[i + 2], v[i + 3]), v16_fold4(v[i + 4], v[i + 5], v[i + 6], v[i + 7]));
+        v16 f =
+            v16_fold2(v16_fold4(v[i], v[i + 1], v[i + 2], v[i + 3]), v16_fold4(v[i + 4], v[i + 5], v[i + 6], v[i + 7]));
         f = _mm512_add_ps(f, _mm512_permute_ps(f, 0xb1));
         __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 0, 0, 0, 0, 0, 0, 0);
         _mm256_storeu_ps(out + i, _mm512_castps512_ps256(_mm512_permutexvar_ps(order, f)));

@@ -1,13 +1,14 @@
-/* The gated delta rule on slices of the value axis, token by token; see v16.h. The slice's state stays in the first cache:
- * the first token reads it from state_in, the last one writes it to state_out, those between use the scratch. */
+/* The gated delta rule on slices of the value axis, token by token; see v16.h. The slice's state stays in the first
+ * cache: the first token reads it from state_in, the last one writes it to state_out, those between use the scratch. */
 #ifndef FORE_KERNELS_V16_DELTA_H
 #define FORE_KERNELS_V16_DELTA_H
 
 #include "kernels/ref.h"
 
 /* One token: columns of V vectors of n lanes (n < 16 only when V is 1). to may be from. */
-FORE_INLINE void v16_delta_step(const int V, const size_t n, const float *from, size_t from_row, float *to, size_t to_row,
-                                size_t dk, const float *q, const float *k, const float *v, float *o, float decay, float beta) {
+FORE_INLINE void v16_delta_step(const int V, const size_t n, const float *from, size_t from_row, float *to,
+                                size_t to_row, size_t dk, const float *q, const float *k, const float *v, float *o,
+                                float decay, float beta) {
     v16 even[4], odd[4], u[4], scale = v16_set1(decay);
     FORE_UNROLL for (int c = 0; c < V; c++) even[c] = odd[c] = v16_zero();
     size_t i = 0;
@@ -56,7 +57,8 @@ FORE_INLINE void v16_delta_slice(const int V, const size_t n, const fore_delta *
         float *to = last ? d->state_out + c : d->scratch;
         size_t to_row = last ? dv : own_row;
         v16_delta_step(V, n, from, from_row, to, to_row, dk, d->q + t * d->qk_row, d->k + t * d->qk_row,
-                       d->v + t * d->v_row + c, d->o + t * d->o_row + c, d->decay[t * d->gate_row], d->beta[t * d->gate_row]);
+                       d->v + t * d->v_row + c, d->o + t * d->o_row + c, d->decay[t * d->gate_row],
+                       d->beta[t * d->gate_row]);
         from = to;
         from_row = to_row;
     }

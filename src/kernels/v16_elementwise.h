@@ -72,7 +72,8 @@ static void v16_rope(float *x, size_t row, size_t head, int T, int H, int half, 
             }
             if (i < w) {
                 size_t n = w - i;
-                v16 a = v16_load_n(p + i, n), b = v16_load_n(q + i, n), c = v16_load_n(cos + i, n), s = v16_load_n(sin + i, n);
+                v16 a = v16_load_n(p + i, n), b = v16_load_n(q + i, n), c = v16_load_n(cos + i, n),
+                    s = v16_load_n(sin + i, n);
                 v16_store_n(p + i, v16_sub(v16_mul(a, c), v16_mul(b, s)), n);
                 v16_store_n(q + i, v16_add(v16_mul(b, c), v16_mul(a, s)), n);
             }
@@ -80,13 +81,14 @@ static void v16_rope(float *x, size_t row, size_t head, int T, int H, int half, 
 }
 
 /* n <= 16 channels of conv_silu; u, prev, w, y begin at the first of them. */
-FORE_INLINE void v16_conv_channels(float *y, size_t ldy, const float *u, size_t ldu, const float *prev, const float *w, int T,
-                                   size_t C, int K, size_t n) {
+FORE_INLINE void v16_conv_channels(float *y, size_t ldy, const float *u, size_t ldu, const float *prev, const float *w,
+                                   int T, size_t C, int K, size_t n) {
     for (int t = 0; t < T; t++) {
         v16 sum = v16_zero();
         for (int j = 0; j < K; j++) {
             int row = t - (K - 1) + j;
-            const float *p = row < 0 ? prev + (size_t)(row + K - 1) * C : u + (size_t)row * ldu, *pw = w + (size_t)j * C;
+            const float *p = row < 0 ? prev + (size_t)(row + K - 1) * C : u + (size_t)row * ldu,
+                        *pw = w + (size_t)j * C;
             v16 in = n == 16 ? v16_load(p) : v16_load_n(p, n), weight = n == 16 ? v16_load(pw) : v16_load_n(pw, n);
             sum = j ? v16_fma(weight, in, sum) : v16_mul(weight, in);
         }
@@ -96,16 +98,16 @@ FORE_INLINE void v16_conv_channels(float *y, size_t ldy, const float *u, size_t 
     }
 }
 
-static void v16_conv_silu(float *y, size_t ldy, const float *u, size_t ldu, const float *prev, const float *w, int T, int c0,
-                          int c1, int C, int K) {
+static void v16_conv_silu(float *y, size_t ldy, const float *u, size_t ldu, const float *prev, const float *w, int T,
+                          int c0, int c1, int C, int K) {
     size_t c = (size_t)c0, end = (size_t)c1;
     if (!prev) prev = w; /* K == 1: never read */
     for (; c + 16 <= end; c += 16) v16_conv_channels(y + c, ldy, u + c, ldu, prev + c, w + c, T, (size_t)C, K, 16);
     if (c < end) v16_conv_channels(y + c, ldy, u + c, ldu, prev + c, w + c, T, (size_t)C, K, end - c);
 }
 
-static void v16_delta_gates(float *beta, float *decay, size_t ldo, const float *b, size_t ldb, const float *a, size_t lda,
-                            const float *neg_exp_A, const float *dt_bias, int T, int H) {
+static void v16_delta_gates(float *beta, float *decay, size_t ldo, const float *b, size_t ldb, const float *a,
+                            size_t lda, const float *neg_exp_A, const float *dt_bias, int T, int H) {
     for (int t = 0; t < T; t++, beta += ldo, decay += ldo, b += ldb, a += lda)
         for (size_t h = 0; h < (size_t)H; h += 16) {
             size_t n = (size_t)H - h < 16 ? (size_t)H - h : 16;

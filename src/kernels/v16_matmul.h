@@ -1,9 +1,9 @@
 /* Products of R rows and B outputs at a time, one accumulator of 16 lanes each; see v16.h.
  *
  * Few rows: the weights stream through once, B outputs side by side, widened in registers and used for all rows.
- * Many rows: blocks of V16_MM_BLOCK outputs and V16_MM_DEPTH of K are widened once into a buffer of the second cache and used
- * by all tiles of rows. Between blocks of K the accumulators wait in memory, whole, so that the order of summation does not
- * change. All buffers are on the stack, below 200 KB.
+ * Many rows: blocks of V16_MM_BLOCK outputs and V16_MM_DEPTH of K are widened once into a buffer of the second cache
+ * and used by all tiles of rows. Between blocks of K the accumulators wait in memory, whole, so that the order of
+ * summation does not change. All buffers are on the stack, below 200 KB.
  *
  * Set by kern_ISA.c: V16_MM_DIRECT(X) lists X(R, B) for R = 1 .. V16_MM_STREAM_ROWS, the rows of a tile
  * of the first way, which is taken for up to V16_MM_FEW rows; V16_MM_TILED(X) lists X(R) up to V16_MM_ROWS,
@@ -42,8 +42,8 @@ FORE_INLINE void v16_mm_finish(const int R, const int B, const v16 *acc, float *
 }
 
 /* R rows with B outputs, straight from the weights, whose rows are `row` bytes apart. */
-FORE_INLINE void v16_mm_stream(const int kind, const int R, const int B, float *y, size_t ldy, const float *x, size_t ldx,
-                               const unsigned char *w, size_t row, size_t K) {
+FORE_INLINE void v16_mm_stream(const int kind, const int R, const int B, float *y, size_t ldy, const float *x,
+                               size_t ldx, const unsigned char *w, size_t row, size_t K) {
     v16 acc[V16_MM_MOST], weight[8];
     FORE_UNROLL for (int i = 0; i < R * B; i++) acc[i] = v16_zero();
     size_t k = 0;
@@ -51,7 +51,7 @@ FORE_INLINE void v16_mm_stream(const int kind, const int R, const int B, float *
         v16 first = v16_load(x + k);
         FORE_UNROLL for (int b = 0; b < B; b++) {
             const unsigned char *p = w + (size_t)b * row + k * v16_width(kind);
-            __builtin_prefetch(p + (size_t)B * row); /* the next B outputs; harmless behind the last */
+            FORE_PREFETCH(p, (size_t)B * row); /* the next B outputs */
             weight[b] = v16_weights16(kind, p);
             acc[b] = v16_fma(first, weight[b], acc[b]);
         }
@@ -73,8 +73,8 @@ FORE_INLINE void v16_mm_stream(const int kind, const int R, const int B, float *
 }
 
 /* T rows in tiles of R, one or more; where R does not divide T, the last tile computes some rows a second time. */
-FORE_INLINE void v16_mm_direct(const int kind, const int R, const int B, float *y, size_t ldy, const float *x, size_t ldx,
-                               const unsigned char *W, size_t T, size_t n0, size_t n1, size_t K) {
+FORE_INLINE void v16_mm_direct(const int kind, const int R, const int B, float *y, size_t ldy, const float *x,
+                               size_t ldx, const unsigned char *W, size_t T, size_t n0, size_t n1, size_t K) {
     size_t row = K * v16_width(kind), n = n0, last = T - (size_t)R;
     for (; n + (size_t)B <= n1; n += (size_t)B)
         for (size_t t = 0; t < T; t += (size_t)R) {
@@ -107,7 +107,7 @@ FORE_INLINE void v16_mm_tile(const int R, const int B, float *y, size_t ldy, con
     for (; k + 16 <= K; k += 16, w += 16 * B) {
         FORE_UNROLL for (int b = 0; b < B; b++) {
             weight[b] = v16_load(w + 16 * b);
-            __builtin_prefetch(w + 16 * (b + 4 * B)); /* from the second cache, which the hardware does not hide by itself */
+            FORE_PREFETCH(w + 16 * b, 4 * 16 * sizeof(float) * (size_t)B); /* four steps ahead, from the second cache */
         }
         FORE_UNROLL for (int r = 0; r < R; r++) {
             v16 in = v16_load(x + (size_t)r * ldx + k);
@@ -129,12 +129,13 @@ FORE_INLINE void v16_mm_tile(const int R, const int B, float *y, size_t ldy, con
 }
 
 /* R rows with a widened block of `count` outputs: groups of V16_MM_WIDE, then single ones. */
-FORE_INLINE void v16_mm_tiles(const int R, float *y, size_t ldy, const float *x, size_t ldx, const float *w, size_t count,
-                              size_t K, float *wait, bool begin, bool end) {
+FORE_INLINE void v16_mm_tiles(const int R, float *y, size_t ldy, const float *x, size_t ldx, const float *w,
+                              size_t count, size_t K, float *wait, bool begin, bool end) {
     size_t n = 0, padded = (K + 15) / 16 * 16;
     for (; n + V16_MM_WIDE <= count; n += V16_MM_WIDE)
         v16_mm_tile(R, V16_MM_WIDE, y + n, ldy, x, ldx, w + n * padded, K, wait + n * (size_t)R * 16, begin, end);
-    for (; n < count; n++) v16_mm_tile(R, 1, y + n, ldy, x, ldx, w + n * padded, K, wait + n * (size_t)R * 16, begin, end);
+    for (; n < count; n++)
+        v16_mm_tile(R, 1, y + n, ldy, x, ldx, w + n * padded, K, wait + n * (size_t)R * 16, begin, end);
 }
 
 static void v16_mm_rows(int R, float *y, size_t ldy, const float *x, size_t ldx, const float *w, size_t count, size_t K,
@@ -147,9 +148,10 @@ static void v16_mm_rows(int R, float *y, size_t ldy, const float *x, size_t ldx,
     }
 }
 
-/* T rows, one block of outputs; y and W begin at its first one. T is at most V16_MM_WAIT when K is more than a block. */
-FORE_INLINE void v16_mm_block(const int kind, float *y, size_t ldy, const float *x, size_t ldx, const unsigned char *W, size_t T,
-                              size_t count, size_t K) {
+/* T rows, one block of outputs; y and W begin at its first one. T is at most V16_MM_WAIT when K is more than a
+ * block. */
+FORE_INLINE void v16_mm_block(const int kind, float *y, size_t ldy, const float *x, size_t ldx, const unsigned char *W,
+                              size_t T, size_t count, size_t K) {
     _Alignas(64) float widened[V16_MM_BLOCK * V16_MM_DEPTH];
     _Alignas(64) float wait[V16_MM_WAIT * V16_MM_BLOCK * 16];
     size_t row = K * v16_width(kind), tiles = (T + V16_MM_ROWS - 1) / V16_MM_ROWS;
@@ -175,8 +177,8 @@ FORE_INLINE size_t v16_mm_group(size_t T, size_t K) {
     return (T + (T + most - 1) / most - 1) / ((T + most - 1) / most);
 }
 
-FORE_INLINE void v16_mm(const int kind, float *y, size_t ldy, const float *x, size_t ldx, const unsigned char *W, int rows, int n0,
-                        int n1, int depth) {
+FORE_INLINE void v16_mm(const int kind, float *y, size_t ldy, const float *x, size_t ldx, const unsigned char *W,
+                        int rows, int n0, int n1, int depth) {
     if (rows < 1) return;
     size_t T = (size_t)rows, K = (size_t)depth, row = K * v16_width(kind), end = (size_t)n1;
     if (T <= V16_MM_FEW) {

@@ -81,7 +81,8 @@ FORE_INLINE size_t v16_first(v16m m) {
 }
 
 V16_DEFINE(v16_scale2, (v16 p, v16 s),
-           vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(p.v[i]), vshlq_n_u32(vreinterpretq_u32_f32(s.v[i]), 23))))
+           vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(p.v[i]),
+                                           vshlq_n_u32(vreinterpretq_u32_f32(s.v[i]), 23))))
 FORE_INLINE void v16_split(v16 x, v16 *e, v16 *m) {
     uint32x4_t half = vdupq_n_u32(FORE_SQRT_HALF_BITS);
     FORE_UNROLL for (int i = 0; i < 4; i++) {
@@ -92,7 +93,8 @@ FORE_INLINE void v16_split(v16 x, v16 *e, v16 *m) {
 }
 
 V16_DEFINE(v16_load_f32, (const unsigned char *p), vreinterpretq_f32_u8(vld1q_u8(p + 16 * i)))
-V16_DEFINE(v16_load_bf16, (const unsigned char *p), vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(vreinterpret_u16_u8(vld1_u8(p + 8 * i))), 16)))
+V16_DEFINE(v16_load_bf16, (const unsigned char *p),
+           vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(vreinterpret_u16_u8(vld1_u8(p + 8 * i))), 16)))
 V16_DEFINE(v16_load_f16, (const unsigned char *p), vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p + 8 * i))))
 FORE_INLINE v16 v16_load_f32_n(const unsigned char *p, size_t n) {
     unsigned char whole[64] = {0};

@@ -48,12 +48,13 @@ static void v16_rms_norm(float *y, size_t ldy, const float *x, size_t ldx, const
         v16 r = v16_set1(1.0f / sqrtf(v16_sum_squares(x, w) / (float)C + eps));
         size_t c = 0;
         for (; c + 16 <= w; c += 16) v16_store(y + c, v16_mul(v16_mul(v16_load(x + c), r), v16_load(gain + c)));
-        if (c < w) v16_store_n(y + c, v16_mul(v16_mul(v16_load_n(x + c, w - c), r), v16_load_n(gain + c, w - c)), w - c);
+        if (c < w)
+            v16_store_n(y + c, v16_mul(v16_mul(v16_load_n(x + c, w - c), r), v16_load_n(gain + c, w - c)), w - c);
     }
 }
 
-static void v16_layer_norm(float *y, size_t ldy, const float *x, size_t ldx, const float *gain, const float *b, int T, int C,
-                           float eps) {
+static void v16_layer_norm(float *y, size_t ldy, const float *x, size_t ldx, const float *gain, const float *b, int T,
+                           int C, float eps) {
     size_t w = (size_t)C;
     for (int t = 0; t < T; t++, x += ldx, y += ldy) {
         float mean = v16_sum(x, w) / (float)C;
@@ -63,8 +64,10 @@ static void v16_layer_norm(float *y, size_t ldy, const float *x, size_t ldx, con
             v16_store(y + c, v16_fma(v16_mul(v16_sub(v16_load(x + c), m), r), v16_load(gain + c), v16_load(b + c)));
         size_t n = w - c;
         if (n)
-            v16_store_n(y + c,
-                        v16_fma(v16_mul(v16_sub(v16_load_n(x + c, n), m), r), v16_load_n(gain + c, n), v16_load_n(b + c, n)), n);
+            v16_store_n(
+                y + c,
+                v16_fma(v16_mul(v16_sub(v16_load_n(x + c, n), m), r), v16_load_n(gain + c, n), v16_load_n(b + c, n)),
+                n);
     }
 }
 
@@ -78,8 +81,8 @@ static void v16_l2_norm(float *y, size_t ldy, const float *x, size_t ldx, int T,
     }
 }
 
-static void v16_gated_rms_norm(float *y, size_t ldy, const float *x, size_t ldx, const float *z, size_t ldz, const float *gain,
-                               int T, int C, float eps) {
+static void v16_gated_rms_norm(float *y, size_t ldy, const float *x, size_t ldx, const float *z, size_t ldz,
+                               const float *gain, int T, int C, float eps) {
     size_t w = (size_t)C;
     for (int t = 0; t < T; t++, x += ldx, y += ldy, z += ldz) {
         v16 r = v16_set1(1.0f / sqrtf(v16_sum_squares(x, w) / (float)C + eps));

@@ -1,6 +1,6 @@
 /* Every entry of every kernel set against the scalar reference, bit for bit: random shapes, odd sizes, tails, unaligned
- * weights, slices, rows alone and together, special values. Every buffer ends at a page that may not be touched and begins
- * after canaries. Two NaN are equal whatever their payload. */
+ * weights, slices, rows alone and together, special values. Every buffer ends at a page that may not be touched and
+ * begins after canaries. Two NaN are equal whatever their payload. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,8 +39,9 @@ static float value(kind k) {
     float x = ((float)(draw() >> 8) * 0x1p-24f - 0.5f) * 4;
     if (k == WIDE) return ldexpf(x, between(-60, 60));
     if (k == SPECIAL) {
-        static const float special[] = {0.0f,   -0.0f,   0x1p-149f, -0x1p-149f, 0x1.8p-130f, 0x1p-126f, 88.8f, -87.4f, 20.0f,
-                                        -103.5f, 3e38f, -3e38f,    INFINITY,   -INFINITY,   NAN,       1e-30f, 4.1f,  -1.0f};
+        static const float special[] = {0.0f,     -0.0f,     0x1p-149f, -0x1p-149f, 0x1.8p-130f, 0x1p-126f,
+                                        88.8f,    -87.4f,    20.0f,     -103.5f,    3e38f,       -3e38f,
+                                        INFINITY, -INFINITY, NAN,       1e-30f,     4.1f,        -1.0f};
         if (draw() % 8 == 0) return special[draw() % (sizeof special / sizeof *special)];
         return x * 30;
     }
@@ -121,7 +122,8 @@ typedef void mm_fn(float *y, size_t ldy, const float *x, size_t ldx, const void 
 static void check_mm(mm_fn *want, mm_fn *got, const char *set, const char *what, int width, int round) {
     int deep = round % 8 == 0, T = deep || round % 3 ? between(1, 17) : between(33, 120);
     int N = between(1, deep ? 12 : 40), depth = deep ? between(1000, 2600) : between(1, 70);
-    if (round % 50 == 0) T = between(97, 110), N = 5, depth = between(1030, 1100); /* more rows than may wait between blocks of K */
+    if (round % 50 == 0)
+        T = between(97, 110), N = 5, depth = between(1030, 1100); /* more rows than may wait between blocks of K */
     int n0 = between(0, N - 1), n1 = between(n0 + 1, N);
     size_t ldx = up(depth + between(0, 3)), ldy = up(N + between(0, 3)), total = up(N) * up(depth);
     kind k = any_kind();
@@ -274,7 +276,8 @@ static void convolutions(void **state) {
         int T = between(1, 9), C = between(1, 70), c0 = between(0, C), c1 = between(c0, C), taps = between(1, 5);
         size_t ldu = up(C + between(0, 2)), ldy = up(C + between(0, 2));
         kind k = any_kind();
-        float *u = floats(up(T - 1) * ldu + up(C), k), *prev = floats(up((taps - 1) * C), k), *w = floats(up(taps * C), k);
+        float *u = floats(up(T - 1) * ldu + up(C), k), *prev = floats(up((taps - 1) * C), k),
+              *w = floats(up(taps * C), k);
         float *y = floats(up(T) * ldy, ORDINARY), *y2 = copy(y, up(T) * ldy);
         ref->conv_silu(y, ldy, u, ldu, prev, w, T, c0, c1, C, taps);
         K->conv_silu(y2, ldy, u, ldu, prev, w, T, c0, c1, C, taps);
@@ -327,7 +330,8 @@ static void deltas(void **state) {
         }
         K->delta(&e);
         same(o, o2, o_size, K->name, "delta o");
-        for (int i = 0; keep && i < dk; i++) same(out + up(i * dv + v0), out2 + up(i * dv + v0), up(v1 - v0), K->name, "delta state");
+        for (int i = 0; keep && i < dk; i++)
+            same(out + up(i * dv + v0), out2 + up(i * dv + v0), up(v1 - v0), K->name, "delta state");
         if (keep == 1) same(out, out2, state_size, K->name, "delta state around the slice");
         d.o = o3, d.state_out = keep ? out3 : NULL; /* token by token, in two slices */
         for (int part = 0; part < 2; part++) {
@@ -355,9 +359,11 @@ static void attentions(void **state) {
         a.first = between(0, big ? 300 : 40), a.keys = between(1, big ? 400 : 60);
         int keys = a.causal ? a.first + T : a.keys, panels = (keys + 15) / 16;
         kind k = i_ % 4 ? ORDINARY : any_kind();
-        a.q_head = up(D + between(0, 2)), a.q_row = up(G) * a.q_head, a.o_head = up(D), a.o_row = up(G * D + between(0, 2));
+        a.q_head = up(D + between(0, 2)), a.q_row = up(G) * a.q_head, a.o_head = up(D),
+        a.o_row = up(G * D + between(0, 2));
         a.v_row = up(D + between(0, 2));
-        float *key = floats(up(panels) * up(D) * 16, k), *o = floats(up(T) * a.o_row, ORDINARY), *o2 = copy(o, up(T) * a.o_row);
+        float *key = floats(up(panels) * up(D) * 16, k), *o = floats(up(T) * a.o_row, ORDINARY),
+              *o2 = copy(o, up(T) * a.o_row);
         for (int d = 0; d < D; d++)
             for (int j = keys; j < panels * 16; j++) key[(up(panels - 1) * up(D) + up(d)) * 16 + up(j % 16)] = 3e38f;
         a.k = key, a.v = floats(up(keys - 1) * a.v_row + up(D), k), a.q = floats(up(T) * a.q_row, k);
@@ -377,7 +383,8 @@ static void attentions(void **state) {
         }
     }
     EACH_SET(1) { /* enough keys for the smaller row block, few channels to stay quick */
-        fore_attend a = {.T = 14, .G = 1, .D = 2, .first = 11000, .causal = true, .scale = 1, .q_row = 2, .o_row = 2, .v_row = 2};
+        fore_attend a = {
+            .T = 14, .G = 1, .D = 2, .first = 11000, .causal = true, .scale = 1, .q_row = 2, .o_row = 2, .v_row = 2};
         int keys = a.first + a.T, panels = (keys + 15) / 16;
         a.q = floats(28, ORDINARY), a.k = floats(up(panels) * 32, ORDINARY), a.v = floats(up(keys) * 2, ORDINARY);
         float *o = bytes(28 * 4), *o2 = bytes(28 * 4);
@@ -419,14 +426,42 @@ static void reference(void **state) {
     ref->mm_bf16(y, 2, x, 2, w, 1, 0, 2, 2);
     assert_true(y[0] == 1 - 4 && y[1] == 0.5f + 6);
     float k[16] = {0}, v[2] = {1, 3}, q = 1, o, scratch[2048];
-    fore_attend a = {.q = &q, .o = &o, .k = k, .v = v, .q_row = 1, .q_head = 1, .o_row = 1, .o_head = 1, .v_row = 1, .T = 1, .G = 1,
-                     .D = 1, .keys = 2, .scale = 1, .scratch = scratch};
+    fore_attend a = {.q = &q,
+                     .o = &o,
+                     .k = k,
+                     .v = v,
+                     .q_row = 1,
+                     .q_head = 1,
+                     .o_row = 1,
+                     .o_head = 1,
+                     .v_row = 1,
+                     .T = 1,
+                     .G = 1,
+                     .D = 1,
+                     .keys = 2,
+                     .scale = 1,
+                     .scratch = scratch};
     assert_true(fore_attend_scratch(2, 1) <= 2048);
     ref->attend(&a);
     assert_true(o == 2);
     float s[1] = {8}, decay = 0.5f, beta = 0.25f, vv = 12, out;
-    fore_delta d = {.state_in = s, .state_out = s, .q = &q, .k = &q, .v = &vv, .o = &out, .decay = &decay, .beta = &beta,
-                    .qk_row = 1, .v_row = 1, .o_row = 1, .gate_row = 1, .T = 1, .dk = 1, .dv = 1, .v1 = 1, .scratch = scratch};
+    fore_delta d = {.state_in = s,
+                    .state_out = s,
+                    .q = &q,
+                    .k = &q,
+                    .v = &vv,
+                    .o = &out,
+                    .decay = &decay,
+                    .beta = &beta,
+                    .qk_row = 1,
+                    .v_row = 1,
+                    .o_row = 1,
+                    .gate_row = 1,
+                    .T = 1,
+                    .dk = 1,
+                    .dv = 1,
+                    .v1 = 1,
+                    .scratch = scratch};
     ref->delta(&d); /* 4, then 4 + 0.25 * (12 - 4) */
     assert_true(s[0] == 6 && out == 6);
 }
@@ -441,13 +476,15 @@ static uint64_t hash_of(uint64_t hash, const float *x, size_t n) { /* FNV-1a of 
     return hash;
 }
 
-/* The reference's own bits, the same on every processor and with every compiler: a change here changes the answers of models. */
+/* The reference's own bits, the same on every processor and with every compiler: a change here changes the answers of
+ * models. */
 static void bits(void **state) {
     (void)state;
     enum { N = 600, KEYS = 37, D = 11 };
     seed = 20;
     uint64_t hash = 0xcbf29ce484222325u;
-    float *x = floats(N, ORDINARY), *y = floats(N, ORDINARY), *z = floats(N, WIDE), *out = bytes(N * 4), *two = bytes(N * 4);
+    float *x = floats(N, ORDINARY), *y = floats(N, ORDINARY), *z = floats(N, WIDE), *out = bytes(N * 4),
+          *two = bytes(N * 4);
     ref->mm_bf16(out, 20, x, 30, y, 10, 0, 20, 30), hash = hash_of(hash, out, 200);
     ref->mm_f16(out, 20, x, 30, x, 10, 0, 20, 30), hash = hash_of(hash, out, 200);
     ref->mm_f32(out, 20, x, 30, y, 10, 0, 20, 30), hash = hash_of(hash, out, 200);
@@ -458,12 +495,39 @@ static void bits(void **state) {
     ref->delta_gates(out, two, N, x, N, y, N, z, x, 1, N), hash = hash_of(hash_of(hash, out, N), two, N);
     ref->layer_norm(out, 50, x, 50, y, y, 12, 50, 1e-6f), hash = hash_of(hash, out, N);
     ref->gated_rms_norm(out, 50, x, 50, y, 50, y, 12, 50, 1e-6f), hash = hash_of(hash, out, N);
-    fore_attend a = {.q = x, .o = out, .k = x, .v = y, .q_row = D, .q_head = D, .o_row = D, .o_head = D, .v_row = D, .T = 4, .G = 1,
-                     .D = D, .first = KEYS - 4, .causal = true, .scale = 0.3f};
+    fore_attend a = {.q = x,
+                     .o = out,
+                     .k = x,
+                     .v = y,
+                     .q_row = D,
+                     .q_head = D,
+                     .o_row = D,
+                     .o_head = D,
+                     .v_row = D,
+                     .T = 4,
+                     .G = 1,
+                     .D = D,
+                     .first = KEYS - 4,
+                     .causal = true,
+                     .scale = 0.3f};
     a.scratch = bytes(fore_attend_scratch(KEYS, 1) * 4);
     ref->attend(&a), hash = hash_of(hash, out, 4 * D);
-    fore_delta d = {.state_in = x, .state_out = two, .q = y, .k = x + 100, .v = y + 200, .o = out, .decay = y, .beta = x, .qk_row = 9,
-                    .v_row = 10, .o_row = 10, .gate_row = 1, .T = 5, .dk = 9, .dv = 10, .v1 = 10};
+    fore_delta d = {.state_in = x,
+                    .state_out = two,
+                    .q = y,
+                    .k = x + 100,
+                    .v = y + 200,
+                    .o = out,
+                    .decay = y,
+                    .beta = x,
+                    .qk_row = 9,
+                    .v_row = 10,
+                    .o_row = 10,
+                    .gate_row = 1,
+                    .T = 5,
+                    .dk = 9,
+                    .dv = 10,
+                    .v1 = 10};
     d.scratch = bytes(fore_delta_scratch(9, 10) * 4);
     ref->delta(&d), hash = hash_of(hash_of(hash, out, 50), two, 90);
     for (int i = 0; i < 100; i++) {
@@ -505,9 +569,11 @@ int main(void) {
     set_count = fore_kern_list(sets);
     ref = sets[0];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(choice),      cmocka_unit_test(reference), cmocka_unit_test(bits), cmocka_unit_test(products), cmocka_unit_test(widening),
-        cmocka_unit_test(norms),       cmocka_unit_test(elementwise), cmocka_unit_test(rotations),  cmocka_unit_test(convolutions),
-        cmocka_unit_test(gates),       cmocka_unit_test(deltas),    cmocka_unit_test(attentions),   cmocka_unit_test(largest),
+        cmocka_unit_test(choice),      cmocka_unit_test(reference), cmocka_unit_test(bits),
+        cmocka_unit_test(products),    cmocka_unit_test(widening),  cmocka_unit_test(norms),
+        cmocka_unit_test(elementwise), cmocka_unit_test(rotations), cmocka_unit_test(convolutions),
+        cmocka_unit_test(gates),       cmocka_unit_test(deltas),    cmocka_unit_test(attentions),
+        cmocka_unit_test(largest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,7 +137,8 @@ static void powers(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(exponential), cmocka_unit_test(logarithm), cmocka_unit_test(gates),
-                                       cmocka_unit_test(gelus),       cmocka_unit_test(angles),    cmocka_unit_test(powers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(exponential), cmocka_unit_test(logarithm),
+                                       cmocka_unit_test(gates),       cmocka_unit_test(gelus),
+                                       cmocka_unit_test(angles),      cmocka_unit_test(powers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
