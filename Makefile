@@ -127,8 +127,8 @@ check: check-build
 	@BUILD=$(BUILD) CC='$(CC)' SAN='$(SAN)' sh tests/run.sh $(TEST_BIN) $(FUZZ_BIN)
 
 sanitize:
-	@ASAN_OPTIONS=detect_leaks=1 TEST_SECONDS=1200 $(MAKE) --no-print-directory BUILD=build-san CC='$(CC)' \
-	    OPT='-O1 -fno-omit-frame-pointer' SAN='-fsanitize=address,undefined -fno-sanitize-recover=all' check
+	@ASAN_OPTIONS=detect_leaks=1 TEST_SECONDS=3600 $(MAKE) --no-print-directory BUILD=build-san CC='$(CC)' \
+	    OPT='-O2 -fno-omit-frame-pointer' SAN='-fsanitize=address,undefined -fno-sanitize-recover=all' check
 
 lint:
 	@CLANG='$(CLANG)' MAKE='$(MAKE)' sh tools/lint.sh

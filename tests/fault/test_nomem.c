@@ -183,7 +183,7 @@ static void test_answer(void **state) {
 static void test_decoding_takes_no_memory(void **state) {
     (void)state;
     fore_model *m;
-    fore_session *s;
+    fore_session *s = NULL;
     fore_error err;
     if (fore_model_open("models/tiny", NULL, &m, &err) || fore_session_new(m, NULL, &s, &err)) fail_msg("%s", err.text);
     fore_request r;
