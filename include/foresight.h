@@ -76,9 +76,10 @@ typedef struct fore_template fore_template; /* compiled Jinja; immutable, shared
 FORE_API fore_status fore_template_compile(const char *source, size_t size, fore_template **out, fore_error *err);
 FORE_API void fore_template_free(fore_template *t);
 /* variables: a JSON object, one member a template variable (messages, tools, add_generation_prompt, bos_token, ...).
- * As transformers' apply_chat_template calls it: null members of messages are dropped, `reasoning` and `thinking` are
- * also given as `reasoning_content`. *text is owned by the caller. FORE_ERR_FORMAT: what jinja2 would raise, with the
- * template's line; FORE_ERR_LIMIT: too many steps, too deep, too long. */
+ * `tools` and `documents` are none and `add_generation_prompt` is false when they are not given, as apply_chat_template
+ * has it; messages are taken as they are (fore_model_render also drops their null members and gives reasoning under its
+ * other names). *text is owned by the caller. FORE_ERR_FORMAT: what jinja2 would raise, with the template's line;
+ * FORE_ERR_LIMIT: too many steps, too deep, too long; FORE_ERR_UNSUPPORTED: what this engine leaves out. */
 FORE_API fore_status fore_template_render(const fore_template *t, const char *variables, size_t size, char **text,
                                           size_t *text_size, fore_error *err);
 

@@ -22,7 +22,7 @@ int cli_answer_run(cli_answer *out, const cli_model *model, cli_request *request
     double started = cli_seconds();
     size_t capacity = 0;
     fore_error err = {0};
-    cli_progress_start(&request->progress);
+    cli_progress_start(&request->progress, "prompt");
     fore_status status = fore_session_begin(model->session, &request->request, &err);
     cli_progress_end(&request->progress);
     if (status && status != FORE_ERR_CANCELLED) return cli_fail_status(status, &err);

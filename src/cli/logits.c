@@ -153,7 +153,7 @@ static int trace(const cli_options *options, const cli_model *model, prompt *p) 
         r->image_count = p->patches ? p->patch_count : p->pictures.count;
         fore_trace *out = NULL;
         fore_error err = {0};
-        cli_progress_start(&request.progress);
+        cli_progress_start(&request.progress, "prompt");
         fore_status status = fore_session_trace(model->session, r, &out, &err);
         cli_progress_end(&request.progress);
         code = status ? cli_fail_status(status, &err) : write_trace(options->out, out);

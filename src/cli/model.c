@@ -77,7 +77,7 @@ int cli_model_open(const cli_options *options, cli_model *out) {
     int code = cli_find_model(options->model, &out->dir);
     if (code) return code;
     cli_progress progress;
-    cli_progress_start(&progress);
+    cli_progress_start(&progress, "load");
     fore_model_options how = {.isa = cli_isa(options), .progress = cli_progress_call, .user = &progress};
     fore_error err = {0};
     fore_status status = fore_model_open(out->dir.data, &how, &out->model, &err);

@@ -37,8 +37,11 @@ int fore_kern_list(const fore_kern *list[8]) {
 #if defined(__aarch64__) && defined(FORE_HAVE_NEON)
     list[n++] = &fore_kern_neon; /* part of every aarch64 */
 #elif defined(__x86_64__)
+    /* F16C, which the sets also use, came before AVX2 in every processor (clang 14 cannot ask for it). */
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return n;
+    list[n++] = &fore_kern_avx2;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
+        __builtin_cpu_supports("avx512vl"))
         list[n++] = &fore_kern_avx512;
 #endif
     return n;

@@ -21,6 +21,7 @@ FORE_INLINE void v16_store(float *p, v16 v) { _mm512_storeu_ps(p, v); }
 FORE_INLINE v16 v16_load_n(const float *p, size_t n) { return _mm512_maskz_loadu_ps(v16_first_n(n), p); }
 FORE_INLINE void v16_store_n(float *p, v16 v, size_t n) { _mm512_mask_storeu_ps(p, v16_first_n(n), v); }
 FORE_INLINE v16 v16_keep_n(v16 v, size_t n) { return _mm512_maskz_mov_ps(v16_first_n(n), v); }
+FORE_INLINE void v16_pin(v16 *v) { __asm__("" : "+v"(*v)); }
 FORE_INLINE v16 v16_add(v16 a, v16 b) { return _mm512_add_ps(a, b); }
 FORE_INLINE v16 v16_sub(v16 a, v16 b) { return _mm512_sub_ps(a, b); }
 FORE_INLINE v16 v16_mul(v16 a, v16 b) { return _mm512_mul_ps(a, b); }

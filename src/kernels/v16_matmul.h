@@ -1,12 +1,13 @@
-/* Products of R rows and B outputs at a time, one accumulator of 16 lanes each; see v16.h. Lanes run along K, so a tile needs
- * no packed weights; they are widened in registers and used for all R rows.
+/* Products of R rows and B outputs at a time, one accumulator of 16 lanes each; see v16.h.
  *
- * Few rows: the weights stream through once, B outputs side by side. Many rows: a tile's rows are packed per block of K, so
- * that they stay in the first cache while the weights of V16_MM_BLOCK outputs come from the second; between blocks of K the
- * accumulators wait in memory, whole, so that the order of summation does not change.
+ * Few rows: the weights stream through once, B outputs side by side, widened in registers and used for all rows.
+ * Many rows: blocks of V16_MM_BLOCK outputs and V16_MM_DEPTH of K are widened once into a buffer of the second cache and used
+ * by all tiles of rows. Between blocks of K the accumulators wait in memory, whole, so that the order of summation does not
+ * change. All buffers are on the stack, below 200 KB.
  *
- * Set by kern_ISA.c: V16_MM_DIRECT(X) lists X(R, B) for R = 1, 2, ... few rows; V16_MM_PACKED(X) the same for tiles of
- * many rows, V16_MM_ROWS the highest R of those. */
+ * Set by kern_ISA.c: V16_MM_DIRECT(X) lists X(R, B) for R = 1 .. V16_MM_STREAM_ROWS, the rows of a tile
+ * of the first way, which is taken for up to V16_MM_FEW rows; V16_MM_TILED(X) lists X(R) up to V16_MM_ROWS,
+ * the rows of a tile, which has V16_MM_WIDE outputs. */
 #ifndef FORE_KERNELS_V16_MATMUL_H
 #define FORE_KERNELS_V16_MATMUL_H
 
@@ -14,9 +15,11 @@
 
 enum { V16_F32, V16_BF16, V16_F16 };
 enum {
-    V16_MM_DEPTH = 512, /* K of a packed block */
-    V16_MM_BLOCK = 64,  /* outputs whose accumulators wait at once */
-    V16_MM_MOST = 24,   /* accumulators of a tile */
+    V16_MM_DEPTH = 1024, /* K of a block */
+    V16_MM_BLOCK = 16,   /* outputs of a block */
+    V16_MM_WAIT = 96,    /* rows whose accumulators wait at once, when K is larger than a block */
+    V16_MM_CACHED = 192 << 10, /* floats of x that should stay in the second cache */
+    V16_MM_MOST = 24,    /* accumulators of a tile */
 };
 
 FORE_INLINE v16 v16_weights16(const int kind, const unsigned char *p) {
@@ -29,40 +32,8 @@ FORE_INLINE size_t v16_width(const int kind) {
     return kind == V16_F32 ? 4 : 2;
 }
 
-/* K terms of R x B sums; x is [R,ldx], or packed [K/16,R,16] with zeros after K; weights of the B outputs are `row` bytes
- * apart. The sums begin from 0 or from `carry`, and end in `carry` or, folded, in y. */
-FORE_INLINE void v16_mm_tile(const int kind, const int R, const int B, const bool packed, const float *x, size_t ldx,
-                             const unsigned char *w, size_t row, size_t K, float *carry, bool begin, bool end, float *y,
-                             size_t ldy) {
-    v16 acc[V16_MM_MOST];
-    FORE_UNROLL for (int i = 0; i < R * B; i++) acc[i] = begin ? v16_zero() : v16_load(carry + 16 * i);
-    size_t k = 0;
-    for (; k + 16 <= K; k += 16) {
-        v16 weight[8];
-        FORE_UNROLL for (int b = 0; b < B; b++) {
-            const unsigned char *p = w + (size_t)b * row + k * v16_width(kind);
-            if (!packed) __builtin_prefetch(p + V16_MM_AHEAD);
-            weight[b] = v16_weights16(kind, p);
-        }
-        FORE_UNROLL for (int r = 0; r < R; r++) {
-            v16 in = v16_load(packed ? x + k * (size_t)R + 16 * r : x + (size_t)r * ldx + k);
-            FORE_UNROLL for (int b = 0; b < B; b++) acc[r * B + b] = v16_fma(in, weight[b], acc[r * B + b]);
-        }
-    }
-    if (k < K) {
-        size_t n = K - k;
-        v16 weight[8];
-        FORE_UNROLL for (int b = 0; b < B; b++)
-            weight[b] = v16_weights_n(kind, w + (size_t)b * row + k * v16_width(kind), n);
-        FORE_UNROLL for (int r = 0; r < R; r++) {
-            v16 in = packed ? v16_load(x + k * (size_t)R + 16 * r) : v16_load_n(x + (size_t)r * ldx + k, n);
-            FORE_UNROLL for (int b = 0; b < B; b++) acc[r * B + b] = v16_fma(in, weight[b], acc[r * B + b]);
-        }
-    }
-    if (!end) {
-        FORE_UNROLL for (int i = 0; i < R * B; i++) v16_store(carry + 16 * i, acc[i]);
-        return;
-    }
+/* y[r,b] = fold of the sums */
+FORE_INLINE void v16_mm_finish(const int R, const int B, const v16 *acc, float *y, size_t ldy) {
     float out[V16_MM_MOST];
     v16_fold_many(acc, R * B, out);
     FORE_UNROLL for (int r = 0; r < R; r++) {
@@ -70,63 +41,153 @@ FORE_INLINE void v16_mm_tile(const int kind, const int R, const int B, const boo
     }
 }
 
-/* R rows straight from x. */
-FORE_INLINE void v16_mm_direct(const int kind, const int R, const int B, float *y, size_t ldy, const float *x, size_t ldx,
-                               const unsigned char *W, size_t n0, size_t n1, size_t K) {
-    size_t row = K * v16_width(kind), n = n0;
-    for (; n + (size_t)B <= n1; n += (size_t)B)
-        v16_mm_tile(kind, R, B, false, x, ldx, W + n * row, row, K, NULL, true, true, y + n, ldy);
-    for (; n < n1; n++) v16_mm_tile(kind, R, 1, false, x, ldx, W + n * row, row, K, NULL, true, true, y + n, ldy);
-}
-
-/* One packed block of K, `count` outputs; W is the block's first weight of the first output. */
-FORE_INLINE void v16_mm_packed(const int kind, const int R, const int B, float *y, size_t ldy, const float *x,
-                               const unsigned char *W, size_t row, size_t count, size_t K, float *carry, bool begin, bool end) {
-    size_t n = 0;
-    for (; n + (size_t)B <= count; n += (size_t)B)
-        v16_mm_tile(kind, R, B, true, x, 0, W + n * row, row, K, carry + n * (size_t)R * 16, begin, end, y + n, ldy);
-    for (; n < count; n++)
-        v16_mm_tile(kind, R, 1, true, x, 0, W + n * row, row, K, carry + n * (size_t)R * 16, begin, end, y + n, ldy);
-}
-
-/* x [R,ldx] columns 0..K-1 to [K/16 rounded up, R, 16] with zeros after K */
-FORE_INLINE void v16_mm_pack(float *to, const float *x, size_t ldx, int R, size_t K) {
-    for (size_t k = 0; k < K; k += 16)
-        for (int r = 0; r < R; r++, to += 16) v16_store(to, v16_load_some(x + (size_t)r * ldx + k, K - k < 16 ? K - k : 16));
-}
-
-FORE_INLINE void v16_mm(const int kind, float *y, size_t ldy, const float *x, size_t ldx, const unsigned char *W, int T, int n0,
-                        int n1, int depth) {
-    size_t K = (size_t)depth, row = K * v16_width(kind);
-    switch (T) {
-#define V16_CASE(r, b) \
-    case r: v16_mm_direct(kind, r, b, y, ldy, x, ldx, W, (size_t)n0, (size_t)n1, K); return;
-        V16_MM_DIRECT(V16_CASE)
-#undef V16_CASE
-    }
-    _Alignas(64) float packed[V16_MM_ROWS * V16_MM_DEPTH];
-    _Alignas(64) float carry[V16_MM_ROWS * V16_MM_BLOCK * 16];
-    int tiles = (T + V16_MM_ROWS - 1) / V16_MM_ROWS;
-    for (size_t n = (size_t)n0; n < (size_t)n1; n += V16_MM_BLOCK) {
-        size_t count = (size_t)n1 - n < V16_MM_BLOCK ? (size_t)n1 - n : V16_MM_BLOCK;
-        for (int i = 0; i < tiles; i++) {
-            size_t t = (size_t)T * (size_t)i / (size_t)tiles;
-            int R = (int)((size_t)T * (size_t)(i + 1) / (size_t)tiles - t);
-            for (size_t k = 0; k < K; k += V16_MM_DEPTH) {
-                size_t width = K - k < V16_MM_DEPTH ? K - k : V16_MM_DEPTH;
-                v16_mm_pack(packed, x + t * ldx + k, ldx, R, width);
-                switch (R) {
-#define V16_CASE(r, b)                                                                                                \
-    case r:                                                                                                           \
-        v16_mm_packed(kind, r, b, y + t * ldy + n, ldy, packed, W + n * row + k * v16_width(kind), row, count, width, \
-                      carry, k == 0, k + width == K);                                                                 \
-        break;
-                    V16_MM_PACKED(V16_CASE)
-#undef V16_CASE
-                }
-            }
+/* R rows with B outputs, straight from the weights, whose rows are `row` bytes apart. */
+FORE_INLINE void v16_mm_stream(const int kind, const int R, const int B, float *y, size_t ldy, const float *x, size_t ldx,
+                               const unsigned char *w, size_t row, size_t K) {
+    v16 acc[V16_MM_MOST], weight[8];
+    FORE_UNROLL for (int i = 0; i < R * B; i++) acc[i] = v16_zero();
+    size_t k = 0;
+    for (; k + 16 <= K; k += 16) {
+        FORE_UNROLL for (int b = 0; b < B; b++) {
+            const unsigned char *p = w + (size_t)b * row + k * v16_width(kind);
+            __builtin_prefetch(p + V16_MM_AHEAD);
+            weight[b] = v16_weights16(kind, p);
+        }
+        FORE_UNROLL for (int r = 0; r < R; r++) {
+            v16 in = v16_load(x + (size_t)r * ldx + k);
+            v16_pin(&in); /* one load, not one for every use */
+            FORE_UNROLL for (int b = 0; b < B; b++) acc[r * B + b] = v16_fma(in, weight[b], acc[r * B + b]);
         }
     }
+    if (k < K) {
+        FORE_UNROLL for (int b = 0; b < B; b++)
+            weight[b] = v16_weights_n(kind, w + (size_t)b * row + k * v16_width(kind), K - k);
+        FORE_UNROLL for (int r = 0; r < R; r++) {
+            v16 in = v16_load_n(x + (size_t)r * ldx + k, K - k);
+            FORE_UNROLL for (int b = 0; b < B; b++) acc[r * B + b] = v16_fma(in, weight[b], acc[r * B + b]);
+        }
+    }
+    v16_mm_finish(R, B, acc, y, ldy);
+}
+
+/* T rows in tiles of R, one or more; where R does not divide T, the last tile computes some rows a second time. */
+FORE_INLINE void v16_mm_direct(const int kind, const int R, const int B, float *y, size_t ldy, const float *x, size_t ldx,
+                               const unsigned char *W, size_t T, size_t n0, size_t n1, size_t K) {
+    size_t row = K * v16_width(kind), n = n0, last = T - (size_t)R;
+    for (; n + (size_t)B <= n1; n += (size_t)B)
+        for (size_t t = 0; t < T; t += (size_t)R) {
+            size_t from = t < last ? t : last;
+            v16_mm_stream(kind, R, B, y + from * ldy + n, ldy, x + from * ldx, ldx, W + n * row, row, K);
+        }
+    for (; n < n1; n++)
+        for (size_t t = 0; t < T; t += (size_t)R) {
+            size_t from = t < last ? t : last;
+            v16_mm_stream(kind, R, 1, y + from * ldy + n, ldy, x + from * ldx, ldx, W + n * row, row, K);
+        }
+}
+
+/* K weights of `count` outputs to [K/16 rounded up, count, 16], with zeros after K. */
+FORE_INLINE void v16_mm_widen(const int kind, float *to, const unsigned char *w, size_t row, size_t count, size_t K) {
+    for (size_t b = 0; b < count; b++, w += row) {
+        float *p = to + 16 * b;
+        size_t k = 0;
+        for (; k + 16 <= K; k += 16, p += 16 * count) v16_store(p, v16_weights16(kind, w + k * v16_width(kind)));
+        if (k < K) v16_store(p, v16_weights_n(kind, w + k * v16_width(kind), K - k));
+    }
+}
+
+/* R rows with B widened outputs. The sums begin from 0 or from `wait`, and end in `wait` or, folded, in y. */
+FORE_INLINE void v16_mm_tile(const int R, const int B, float *y, size_t ldy, const float *x, size_t ldx, const float *w,
+                             size_t K, float *wait, bool begin, bool end) {
+    v16 acc[V16_MM_MOST], weight[V16_MM_WIDE];
+    FORE_UNROLL for (int i = 0; i < R * B; i++) acc[i] = begin ? v16_zero() : v16_load(wait + 16 * i);
+    size_t k = 0;
+    for (; k + 16 <= K; k += 16, w += 16 * B) {
+        FORE_UNROLL for (int b = 0; b < B; b++) weight[b] = v16_load(w + 16 * b);
+        FORE_UNROLL for (int r = 0; r < R; r++) {
+            v16 in = v16_load(x + (size_t)r * ldx + k);
+            v16_pin(&in);
+            FORE_UNROLL for (int b = 0; b < B; b++) acc[r * B + b] = v16_fma(in, weight[b], acc[r * B + b]);
+        }
+    }
+    if (k < K) {
+        FORE_UNROLL for (int r = 0; r < R; r++) {
+            v16 in = v16_load_n(x + (size_t)r * ldx + k, K - k);
+            FORE_UNROLL for (int b = 0; b < B; b++) acc[r * B + b] = v16_fma(in, v16_load(w + 16 * b), acc[r * B + b]);
+        }
+    }
+    if (end) {
+        v16_mm_finish(R, B, acc, y, ldy);
+    } else {
+        FORE_UNROLL for (int i = 0; i < R * B; i++) v16_store(wait + 16 * i, acc[i]);
+    }
+}
+
+/* R rows with a widened block of `count` outputs: groups of V16_MM_WIDE, then single ones. */
+FORE_INLINE void v16_mm_tiles(const int R, float *y, size_t ldy, const float *x, size_t ldx, const float *w, size_t count,
+                              size_t K, float *wait, bool begin, bool end) {
+    size_t n = 0, padded = (K + 15) / 16 * 16;
+    for (; n + V16_MM_WIDE <= count; n += V16_MM_WIDE)
+        v16_mm_tile(R, V16_MM_WIDE, y + n, ldy, x, ldx, w + n * padded, K, wait + n * (size_t)R * 16, begin, end);
+    for (; n < count; n++) v16_mm_tile(R, 1, y + n, ldy, x, ldx, w + n * padded, K, wait + n * (size_t)R * 16, begin, end);
+}
+
+static void v16_mm_rows(int R, float *y, size_t ldy, const float *x, size_t ldx, const float *w, size_t count, size_t K,
+                        float *wait, bool begin, bool end) {
+    switch (R) {
+#define V16_CASE(r) \
+    case r: v16_mm_tiles(r, y, ldy, x, ldx, w, count, K, wait, begin, end); break;
+        V16_MM_TILED(V16_CASE)
+#undef V16_CASE
+    }
+}
+
+/* T rows, one block of outputs; y and W begin at its first one. T is at most V16_MM_WAIT when K is more than a block. */
+FORE_INLINE void v16_mm_block(const int kind, float *y, size_t ldy, const float *x, size_t ldx, const unsigned char *W, size_t T,
+                              size_t count, size_t K) {
+    _Alignas(64) float widened[V16_MM_BLOCK * V16_MM_DEPTH];
+    _Alignas(64) float wait[V16_MM_WAIT * V16_MM_BLOCK * 16];
+    size_t row = K * v16_width(kind), tiles = (T + V16_MM_ROWS - 1) / V16_MM_ROWS;
+    for (size_t k = 0; k < K; k += V16_MM_DEPTH) {
+        size_t width = K - k < V16_MM_DEPTH ? K - k : V16_MM_DEPTH, padded = (width + 15) / 16 * 16;
+        for (size_t n = 0; n < count;) {
+            size_t b = count - n < V16_MM_WIDE ? 1 : V16_MM_WIDE;
+            v16_mm_widen(kind, widened + n * padded, W + n * row + k * v16_width(kind), row, b, width);
+            n += b;
+        }
+        for (size_t i = 0; i < tiles; i++) {
+            size_t t = T * i / tiles, R = T * (i + 1) / tiles - t;
+            v16_mm_rows((int)R, y + t * ldy, ldy, x + t * ldx + k, ldx, widened, count, width,
+                        K > V16_MM_DEPTH ? wait + t * V16_MM_BLOCK * 16 : wait, k == 0, k + width == K);
+        }
+    }
+}
+
+/* Rows that go through all outputs before the next ones: their x should stay in the second cache. */
+FORE_INLINE size_t v16_mm_group(size_t T, size_t K) {
+    size_t most = V16_MM_CACHED / K / V16_MM_ROWS * V16_MM_ROWS;
+    most = most < V16_MM_WAIT / 2 ? V16_MM_WAIT / 2 : K > V16_MM_DEPTH && most > V16_MM_WAIT ? V16_MM_WAIT : most;
+    return (T + (T + most - 1) / most - 1) / ((T + most - 1) / most);
+}
+
+FORE_INLINE void v16_mm(const int kind, float *y, size_t ldy, const float *x, size_t ldx, const unsigned char *W, int rows, int n0,
+                        int n1, int depth) {
+    if (rows < 1) return;
+    size_t T = (size_t)rows, K = (size_t)depth, row = K * v16_width(kind), end = (size_t)n1;
+    if (T <= V16_MM_FEW) {
+        size_t tiles = (T + V16_MM_STREAM_ROWS - 1) / V16_MM_STREAM_ROWS;
+        switch ((T + tiles - 1) / tiles) {
+#define V16_CASE(r, b) \
+    case r: v16_mm_direct(kind, r, b, y, ldy, x, ldx, W, T, (size_t)n0, end, K); return;
+            V16_MM_DIRECT(V16_CASE)
+#undef V16_CASE
+        }
+    }
+    size_t group = v16_mm_group(T, K);
+    for (size_t t = 0; t < T; t += group)
+        for (size_t n = (size_t)n0; n < end; n += V16_MM_BLOCK)
+            v16_mm_block(kind, y + t * ldy + n, ldy, x + t * ldx, ldx, W + n * row, T - t < group ? T - t : group,
+                         end - n < V16_MM_BLOCK ? end - n : V16_MM_BLOCK, K);
 }
 
 static void v16_mm_f32(float *y, size_t ldy, const float *x, size_t ldx, const void *W, int T, int n0, int n1, int K) {

@@ -9,7 +9,7 @@
 #include "text/unicode_tables.h"
 
 struct fore_trie_node {
-    int32_t token; /* that ends here, or -1 */
+    int32_t token;           /* that ends here, or -1 */
     uint32_t child, sibling; /* 0: none */
     unsigned char byte;
 };

@@ -48,8 +48,8 @@ typedef struct fore_added_scan {
     const fore_trie *trie;
     const char *text; /* valid UTF-8 */
     size_t size;
-    size_t from;  /* where the search goes on */
-    size_t start; /* end of the last segment given out */
+    size_t from;                 /* where the search goes on */
+    size_t start;                /* end of the last segment given out */
     size_t blank_from, blank_to; /* white space that an rstrip token has taken; not walked over twice */
     fore_segment queued;
     bool has_queued;

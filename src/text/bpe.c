@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 struct fore_bpe_symbol {
-    int32_t id; /* -1: merged into its left neighbour */
+    int32_t id;             /* -1: merged into its left neighbour */
     int32_t previous, next; /* -1: none */
 };
 
@@ -38,7 +38,8 @@ static size_t probe(const fore_merges *merges, int32_t left, int32_t right) {
     h ^= h >> 32;
     h *= 0xD6E8FEB86659FD93u;
     size_t mask = merges->slot_count - 1, i = (size_t)(h ^ h >> 32) & mask;
-    while (merges->slots[i].left >= 0 && (merges->slots[i].left != left || merges->slots[i].right != right)) i = (i + 1) & mask;
+    while (merges->slots[i].left >= 0 && (merges->slots[i].left != left || merges->slots[i].right != right))
+        i = (i + 1) & mask;
     return i;
 }
 

@@ -69,7 +69,8 @@ static fore_status window_flush(window *w, fore_buf *out) {
     }
     size_t count = 0;
     if (w->count) {
-        utf8proc_ssize_t n = utf8proc_normalize_utf32(w->codes, (utf8proc_ssize_t)w->count, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+        utf8proc_ssize_t n =
+            utf8proc_normalize_utf32(w->codes, (utf8proc_ssize_t)w->count, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
         if (n < 0) return FORE_ERR_BUG;
         count = (size_t)n;
     }
@@ -88,13 +89,14 @@ static fore_status window_flush(window *w, fore_buf *out) {
 static fore_status window_push(window *w, uint32_t code) {
     utf8proc_int32_t parts[32];
     int last_class = 0;
-    utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)code, parts, 32, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
-                                                 &last_class);
+    utf8proc_ssize_t n =
+        utf8proc_decompose_char((utf8proc_int32_t)code, parts, 32, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, &last_class);
     if (n < 0 || n > 32) return FORE_ERR_BUG;
     fore_status s = window_reserve(w, (size_t)n);
     if (s) return s;
     for (utf8proc_ssize_t i = 0; i < n; i++)
-        w->codes[w->count++] = parts[i] | (utf8proc_int32_t)utf8proc_get_property(parts[i])->combining_class << CODE_BITS;
+        w->codes[w->count++] = parts[i] | (utf8proc_int32_t)utf8proc_get_property(parts[i])->combining_class
+                                              << CODE_BITS;
     return FORE_OK;
 }
 

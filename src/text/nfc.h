@@ -1,5 +1,5 @@
-/* Unicode normal form C, as the reference tokenizer's normaliser makes it (see unicode_tables.h for where utf8proc would
- * differ). Linear time, also for endless runs of combining marks. */
+/* Unicode normal form C, as the reference tokenizer's normaliser makes it (see unicode_tables.h for where utf8proc
+ * would differ). Linear time, also for endless runs of combining marks. */
 #ifndef FORE_TEXT_NFC_H
 #define FORE_TEXT_NFC_H
 

@@ -37,22 +37,24 @@ fore_status fore_split_add_regex(fore_split *split, const char *pattern, fore_sp
     if (s) return s;
     size_t size = strlen(pattern);
     if (size > PATTERN_LIMIT)
-        return fore_fail(err, FORE_ERR_LIMIT, "pre_tokenizer: a regex of %zu bytes, at most %d are taken", size, PATTERN_LIMIT);
+        return fore_fail(err, FORE_ERR_LIMIT, "pre_tokenizer: a regex of %zu bytes, at most %d are taken", size,
+                         PATTERN_LIMIT);
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (!context) return fore_fail_nomem(err, "a regex");
     /* As in the reference's regex library: `.` stops at a line feed only, `^` and `$` match at every line. */
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     int code = 0;
     PCRE2_SIZE at = 0;
-    pcre2_code *regex = pcre2_compile((PCRE2_SPTR)pattern, size,
-                                      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &at, context);
+    pcre2_code *regex =
+        pcre2_compile((PCRE2_SPTR)pattern, size, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
+                      &code, &at, context);
     pcre2_compile_context_free(context);
     if (!regex) {
         if (code == PCRE2_ERROR_HEAP_FAILED) return fore_fail_nomem(err, "a regex");
         PCRE2_UCHAR text[160];
         if (pcre2_get_error_message(code, text, sizeof text) < 0) text[0] = 0;
-        return fore_fail(err, FORE_ERR_FORMAT, "pre_tokenizer: the regex %.120s cannot be used: %s at byte %zu", pattern,
-                         (const char *)text, (size_t)at);
+        return fore_fail(err, FORE_ERR_FORMAT, "pre_tokenizer: the regex %.120s cannot be used: %s at byte %zu",
+                         pattern, (const char *)text, (size_t)at);
     }
     if (!jit || pcre2_jit_compile(regex, PCRE2_JIT_COMPLETE)) split->interpreted = true;
     split->steps[split->count++] =
@@ -93,7 +95,7 @@ void fore_cut_free(fore_cut *cut) {
     *cut = (fore_cut){0};
 }
 
-/* ---- what the behaviours make of matches ---------------------------------------------------------------------------- */
+/* ---- what the behaviours make of matches ---- */
 
 /* The pieces of one span arrive in order; the last one is held back where a behaviour may still join it. */
 typedef struct folder {
@@ -139,18 +141,21 @@ static fore_status fold(folder *f, size_t begin, size_t end, bool match) {
     return s;
 }
 
-static fore_status fold_end(folder *f) { return f->holding ? emit(f->cut, f->held) : FORE_OK; }
+static fore_status fold_end(folder *f) {
+    return f->holding ? emit(f->cut, f->held) : FORE_OK;
+}
 
-/* ---- steps ------------------------------------------------------------------------------------------------------------ */
+/* ---- steps ---- */
 
 static fore_status match_failed(int code, fore_error *err) {
     if (code == PCRE2_ERROR_NOMEMORY) return fore_fail_nomem(err, "a regex match");
     PCRE2_UCHAR text[160];
     if (pcre2_get_error_message(code, text, sizeof text) < 0) text[0] = 0;
     bool limit = code == PCRE2_ERROR_MATCHLIMIT || code == PCRE2_ERROR_DEPTHLIMIT || code == PCRE2_ERROR_HEAPLIMIT;
-    return fore_fail(err, limit ? FORE_ERR_LIMIT : FORE_ERR_FORMAT,
-                     "tokenizer: its pre-tokeniser regex fails on this text: %s; the regex of tokenizer.json needs a look",
-                     (const char *)text);
+    return fore_fail(
+        err, limit ? FORE_ERR_LIMIT : FORE_ERR_FORMAT,
+        "tokenizer: its pre-tokeniser regex fails on this text: %s; the regex of tokenizer.json needs a look",
+        (const char *)text);
 }
 
 /* As the reference's iterator: an empty match right behind the last match does not count, the search goes on one
@@ -161,7 +166,8 @@ static fore_status cut_by_regex(folder *f, fore_span span, fore_error *err) {
     size_t size = span.end - span.begin, from = 0, done = 0, last_end = SIZE_MAX;
     const PCRE2_SIZE *found = pcre2_get_ovector_pointer(f->cut->match);
     while (from <= size) {
-        int code = pcre2_match(regex, (PCRE2_SPTR)subject, size, from, PCRE2_NO_UTF_CHECK, f->cut->match, f->cut->context);
+        int code =
+            pcre2_match(regex, (PCRE2_SPTR)subject, size, from, PCRE2_NO_UTF_CHECK, f->cut->match, f->cut->context);
         if (code == PCRE2_ERROR_JIT_STACKLIMIT)
             code = pcre2_match(regex, (PCRE2_SPTR)subject, size, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, f->cut->match,
                                f->cut->context);
@@ -287,8 +293,10 @@ fore_status fore_split_run(const fore_split *split, fore_cut *cut, const char *t
         } else {
             for (size_t k = 0; k < cut->count && !s; k++) {
                 folder f = {.cut = cut, .step = step};
-                if (step->kind == FORE_SPLIT_LITERAL) s = cut_by_literal(&f, cut->spans[k]);
-                else if ((s = cut_by_regex(&f, cut->spans[k], err)) != FORE_OK && s != FORE_ERR_NOMEM) return s;
+                if (step->kind == FORE_SPLIT_LITERAL)
+                    s = cut_by_literal(&f, cut->spans[k]);
+                else if ((s = cut_by_regex(&f, cut->spans[k], err)) != FORE_OK && s != FORE_ERR_NOMEM)
+                    return s;
                 if (!s) s = fold_end(&f);
             }
         }

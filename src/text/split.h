@@ -26,9 +26,9 @@ typedef enum fore_split_kind {
 typedef struct fore_split_step {
     fore_split_kind kind;
     fore_split_behavior behavior;
-    bool invert;    /* what matches counts as what lies between, and the other way round */
-    void *regex;    /* owned pcre2_code */
-    char *literal;  /* owned */
+    bool invert;   /* what matches counts as what lies between, and the other way round */
+    void *regex;   /* owned pcre2_code */
+    char *literal; /* owned */
     size_t literal_size;
 } fore_split_step;
 
@@ -58,14 +58,14 @@ typedef struct fore_span {
 
 /* One caller's working memory and result, kept from text to text; zero it to begin. */
 typedef struct fore_cut {
-    const char *text;       /* borrowed from the caller or from a buffer below */
-    const char *shadow;     /* text, with stand-ins for code points that PCRE2 does not know: what is matched */
-    fore_span *spans;       /* owned: the words, offsets into text */
+    const char *text;   /* borrowed from the caller or from a buffer below */
+    const char *shadow; /* text, with stand-ins for code points that PCRE2 does not know: what is matched */
+    fore_span *spans;   /* owned: the words, offsets into text */
     size_t count, capacity;
-    fore_span *next;        /* owned */
+    fore_span *next; /* owned */
     size_t next_count, next_capacity;
     fore_buf text_buf, shadow_buf, spare_buf;
-    void *match, *context;  /* owned pcre2_match_data and pcre2_match_context */
+    void *match, *context; /* owned pcre2_match_data and pcre2_match_context */
 } fore_cut;
 
 void fore_cut_free(fore_cut *cut);

@@ -13,7 +13,7 @@ enum {
     TEXT_LIMIT = 1 << 30,   /* bytes of one text; offsets are 32 bits wide */
 };
 
-/* ---- open and close ----------------------------------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 void fore_tokenizer_close(fore_tokenizer *t) {
     if (!t) return;
@@ -31,8 +31,10 @@ fore_status fore_tokenizer_make(const fore_tokenizer_source *source, fore_tokeni
     fore_tokenizer *t = calloc(1, sizeof *t);
     if (!t) return fore_fail_nomem(err, "a tokenizer");
     fore_status s = fore_tokenizer_read(source, t, err);
-    if (s) fore_tokenizer_close(t);
-    else *out = t;
+    if (s)
+        fore_tokenizer_close(t);
+    else
+        *out = t;
     return s;
 }
 
@@ -66,7 +68,7 @@ fore_status fore_tokenizer_open(const char *path, fore_tokenizer **out, fore_err
     return fore_tokenizer_open_with(path, NULL, false, out, err);
 }
 
-/* ---- encode ------------------------------------------------------------------------------------------------------- */
+/* ---- encode ---- */
 
 uint32_t fore_byte_to_char(unsigned char byte) {
     if ((byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE) return byte;
@@ -85,7 +87,9 @@ typedef struct encoder {
     fore_error *err;
 } encoder;
 
-static fore_status out_of_memory(encoder *e) { return fore_fail_nomem(e->err, "token ids"); }
+static fore_status out_of_memory(encoder *e) {
+    return fore_fail_nomem(e->err, "token ids");
+}
 
 static fore_status reserve_ids(encoder *e, size_t more) {
     if (e->capacity - e->count >= more) return FORE_OK;
@@ -158,12 +162,13 @@ static fore_status encode_between(encoder *e, const char *text, size_t size) {
     if (e->t->nfc && !fore_nfc_is_plain(text, size)) {
         e->normal.size = 0;
         fore_status s = fore_nfc_append(&e->normal, text, size);
-        if (s) return s == FORE_ERR_NOMEM ? out_of_memory(e) : fore_fail(e->err, s, "tokenizer: NFC fails on this text");
+        if (s)
+            return s == FORE_ERR_NOMEM ? out_of_memory(e) : fore_fail(e->err, s, "tokenizer: NFC fails on this text");
         text = e->normal.data;
         size = e->normal.size;
         if (size > TEXT_LIMIT)
-            return fore_fail(e->err, FORE_ERR_LIMIT, "tokenizer: the normalised text has %zu bytes, the limit is %d", size,
-                             TEXT_LIMIT);
+            return fore_fail(e->err, FORE_ERR_LIMIT, "tokenizer: the normalised text has %zu bytes, the limit is %d",
+                             size, TEXT_LIMIT);
     }
     fore_added_scan scan = {.added = &e->t->added, .trie = &e->t->added.normalized, .text = text, .size = size};
     fore_segment part;
@@ -175,14 +180,15 @@ static fore_status encode_between(encoder *e, const char *text, size_t size) {
 
 static fore_status encode_text(encoder *e, const char *text, size_t size) {
     if (size > TEXT_LIMIT)
-        return fore_fail(e->err, FORE_ERR_LIMIT, "tokenizer: the text has %zu bytes, the limit is %d", size, TEXT_LIMIT);
+        return fore_fail(e->err, FORE_ERR_LIMIT, "tokenizer: the text has %zu bytes, the limit is %d", size,
+                         TEXT_LIMIT);
     if (fore_utf8_valid_prefix(text, size) != size) {
         if (fore_utf8_sanitize(&e->clean, text, size)) return out_of_memory(e);
         text = e->clean.data;
         size = e->clean.size;
         if (size > TEXT_LIMIT)
-            return fore_fail(e->err, FORE_ERR_LIMIT, "tokenizer: the repaired text has %zu bytes, the limit is %d", size,
-                             TEXT_LIMIT);
+            return fore_fail(e->err, FORE_ERR_LIMIT, "tokenizer: the repaired text has %zu bytes, the limit is %d",
+                             size, TEXT_LIMIT);
     }
     fore_added_scan scan = {.added = &e->t->added, .trie = &e->t->added.raw, .text = text, .size = size};
     fore_segment part;
@@ -202,7 +208,8 @@ fore_status fore_tokenizer_encode_counted(const fore_tokenizer *t, const char *t
         free(e.ids);
     } else {
         int32_t *fit = realloc(e.ids, (e.count ? e.count : 1) * sizeof *fit);
-        *ids = fit ? fit : e.ids;
+        if (fit) e.ids = fit;
+        *ids = e.ids;
         *count = e.count;
     }
     if (steps) *steps = e.bpe.steps;
@@ -219,7 +226,7 @@ fore_status fore_tokenizer_encode(const fore_tokenizer *t, const char *text, siz
     return fore_tokenizer_encode_counted(t, text, size, ids, count, NULL, err);
 }
 
-/* ---- decode and look up ------------------------------------------------------------------------------------------- */
+/* ---- decode and look up ---- */
 
 static const fore_piece *find_piece(const fore_tokenizer *t, int32_t id) {
     if (id < 0 || (size_t)id >= t->piece_count) return NULL;
@@ -265,4 +272,6 @@ bool fore_tokenizer_is_special(const fore_tokenizer *t, int32_t id) {
     return p && p->flags & FORE_TOKEN_SPECIAL;
 }
 
-size_t fore_tokenizer_size(const fore_tokenizer *t) { return t->piece_count; }
+size_t fore_tokenizer_size(const fore_tokenizer *t) {
+    return t->piece_count;
+}

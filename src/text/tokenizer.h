@@ -1,7 +1,8 @@
 /* The inside of a fore_tokenizer, for the files of this room and for tests. The public calls are in foresight.h.
  *
- * A text goes: added tokens that are not normalised -> NFC -> added tokens that are -> words (split.h) -> bytes -> merges
- * (bpe.h). Nothing is put before or after the ids: the file's post_processor, truncation and padding are not looked at. */
+ * A text goes: added tokens that are not normalised -> NFC -> added tokens that are -> words (split.h) -> bytes ->
+ * merges (bpe.h). Nothing is put before or after the ids: the file's post_processor, truncation and padding are not
+ * looked at. */
 #ifndef FORE_TEXT_TOKENIZER_H
 #define FORE_TEXT_TOKENIZER_H
 
@@ -40,7 +41,7 @@ struct fore_tokenizer {
 typedef struct fore_tokenizer_source {
     const cJSON *file;   /* tokenizer.json */
     const cJSON *config; /* tokenizer_config.json, or NULL */
-    const char *regex;   /* instead of the regex of the first Split step and of config's pretokenize_regex; NULL: none */
+    const char *regex; /* instead of the regex of the first Split step and of config's pretokenize_regex; NULL: none */
     bool no_jit;
 } fore_tokenizer_source;
 

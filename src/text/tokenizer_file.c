@@ -1,9 +1,10 @@
-/* tokenizer.json and tokenizer_config.json into a fore_tokenizer. Everything in the files is untrusted; what would change
- * ids and is not done here is refused by name. Mirrors what the reference reads (models/bpe, added_vocabulary.rs).
+/* tokenizer.json and tokenizer_config.json into a fore_tokenizer. Everything in the files is untrusted; what would
+ * change ids and is not done here is refused by name. Mirrors what the reference reads (models/bpe,
+ * added_vocabulary.rs).
  *
- * Which regex cuts words: published tokenizer.json files and the class that the reference library builds for this family
- * disagree on combining marks. tokenizer_config.json's `pretokenize_regex` says what the class does, so it is followed
- * where it is there; else the file's own regex. */
+ * Which regex cuts words: published tokenizer.json files and the class that the reference library builds for this
+ * family disagree on combining marks. tokenizer_config.json's `pretokenize_regex` says what the class does, so it is
+ * followed where it is there; else the file's own regex. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,9 +14,12 @@
 enum {
     MAX_ID = (1 << 22) - 1, /* more than ten times the largest published vocabulary */
     MAX_NESTING = 8,        /* of Sequence in Sequence */
+    MAX_ADDED = 1024,       /* bytes of an added token: a text is compared with it from every byte on */
 };
 
-static fore_status no_memory(fore_error *err) { return fore_fail_nomem(err, "a tokenizer"); }
+static fore_status no_memory(fore_error *err) {
+    return fore_fail_nomem(err, "a tokenizer");
+}
 
 /* The value of "type", or "" when there is none. */
 static const char *type_of(const cJSON *object) {
@@ -23,7 +27,7 @@ static const char *type_of(const cJSON *object) {
     return cJSON_IsString(type) ? type->valuestring : "";
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------------------------- */
+/* ---- tokens ---- */
 
 /* The byte that a character of a token's spelling stands for, or -1. */
 static int char_to_byte(uint32_t c) {
@@ -61,10 +65,12 @@ static fore_status grow_pieces(fore_tokenizer *t, size_t count, fore_error *err)
     return FORE_OK;
 }
 
-static fore_status put_piece(fore_tokenizer *t, int32_t id, const char *spelling, size_t size, int flags, fore_error *err) {
+static fore_status put_piece(fore_tokenizer *t, int32_t id, const char *spelling, size_t size, int flags,
+                             fore_error *err) {
     fore_piece *p = &t->pieces[id];
     if (p->flags & FORE_TOKEN_PRESENT)
-        return fore_fail(err, FORE_ERR_FORMAT, "id %d is given to two tokens; one of them is \"%.80s\"", (int)id, spelling);
+        return fore_fail(err, FORE_ERR_FORMAT, "id %d is given to two tokens; one of them is \"%.80s\"", (int)id,
+                         spelling);
     size_t at = t->piece_bytes.size;
     if (at > UINT32_MAX - size) return fore_fail(err, FORE_ERR_LIMIT, "more than 4 GiB of tokens");
     if (append_decoded(&t->piece_bytes, spelling, size)) return no_memory(err);
@@ -74,8 +80,8 @@ static fore_status put_piece(fore_tokenizer *t, int32_t id, const char *spelling
 
 static fore_status check_id(double value, const char *token, fore_error *err) {
     if (value >= 0 && value <= MAX_ID && value == (double)(int32_t)value) return FORE_OK;
-    return fore_fail(err, FORE_ERR_FORMAT, "the id of \"%.80s\" is %g: expected a whole number from 0 to %d", token, value,
-                     MAX_ID);
+    return fore_fail(err, FORE_ERR_FORMAT, "the id of \"%.80s\" is %g: expected a whole number from 0 to %d", token,
+                     value, MAX_ID);
 }
 
 static fore_status read_vocab(fore_tokenizer *t, const cJSON *model, fore_error *err) {
@@ -86,7 +92,8 @@ static fore_status read_vocab(fore_tokenizer *t, const cJSON *model, fore_error 
     int32_t largest = 0;
     size_t count = 0;
     for (const cJSON *v = vocab->child; v; v = v->next, count++) {
-        if (!cJSON_IsNumber(v)) return fore_fail(err, FORE_ERR_FORMAT, "model.vocab: the id of \"%.80s\" is no number", v->string);
+        if (!cJSON_IsNumber(v))
+            return fore_fail(err, FORE_ERR_FORMAT, "model.vocab: the id of \"%.80s\" is no number", v->string);
         fore_status s = check_id(v->valuedouble, v->string, err);
         if (s) return fore_fail_prefix(err, s, "model.vocab");
         if ((int32_t)v->valuedouble > largest) largest = (int32_t)v->valuedouble;
@@ -105,7 +112,7 @@ static fore_status read_vocab(fore_tokenizer *t, const cJSON *model, fore_error 
     return s;
 }
 
-/* ---- merges ------------------------------------------------------------------------------------------------------- */
+/* ---- merges ---- */
 
 typedef struct merge_text {
     const char *left, *right;
@@ -129,8 +136,12 @@ static bool read_merge(const cJSON *m, merge_text *out) {
 static fore_status read_merges(fore_tokenizer *t, const cJSON *model, fore_error *err) {
     const cJSON *merges = fore_json_get(model, "merges");
     if (!cJSON_IsArray(merges) || !merges->child)
-        return fore_fail(err, FORE_ERR_FORMAT, "model.merges: expected a list of pairs, found %s; without merges text cannot "
-                         "be turned into tokens", !merges ? "nothing" : cJSON_IsArray(merges) ? "an empty one" : "something else");
+        return fore_fail(err, FORE_ERR_FORMAT,
+                         "model.merges: expected a list of pairs, found %s; without merges text cannot "
+                         "be turned into tokens",
+                         !merges                 ? "nothing"
+                         : cJSON_IsArray(merges) ? "an empty one"
+                                                 : "something else");
     size_t count = 0;
     for (const cJSON *m = merges->child; m; m = m->next) count++;
     if (count > UINT32_MAX / 4) return fore_fail(err, FORE_ERR_LIMIT, "model.merges: %zu merges are too many", count);
@@ -154,9 +165,12 @@ static fore_status read_merges(fore_tokenizer *t, const cJSON *model, fore_error
         int32_t right = fore_names_find(&t->vocab, x.right, x.right_size);
         int32_t id = fore_names_find(&t->vocab, both.data, both.size);
         if (left < 0 || right < 0 || id < 0) {
-            s = fore_fail(err, FORE_ERR_FORMAT, "model.merges: number %u, \"%.*s\" + \"%.*s\": %s not in model.vocab", at,
-                          (int)(x.left_size < 60 ? x.left_size : 60), x.left, (int)(x.right_size < 60 ? x.right_size : 60),
-                          x.right, left < 0 ? "the left one is" : right < 0 ? "the right one is" : "what they make is");
+            s = fore_fail(err, FORE_ERR_FORMAT, "model.merges: number %u, \"%.*s\" + \"%.*s\": %s not in model.vocab",
+                          at, (int)(x.left_size < 60 ? x.left_size : 60), x.left,
+                          (int)(x.right_size < 60 ? x.right_size : 60), x.right,
+                          left < 0    ? "the left one is"
+                          : right < 0 ? "the right one is"
+                                      : "what they make is");
             break;
         }
         fore_merges_put(&t->merges, left, right, id, rank++);
@@ -165,7 +179,7 @@ static fore_status read_merges(fore_tokenizer *t, const cJSON *model, fore_error
     return s;
 }
 
-/* ---- model -------------------------------------------------------------------------------------------------------- */
+/* ---- model ---- */
 
 static fore_status refuse_text(const cJSON *model, const char *name, fore_error *err) {
     const cJSON *v = fore_json_get(model, name);
@@ -192,10 +206,12 @@ static fore_status read_bytes(fore_tokenizer *t, const cJSON *model, fore_error 
     t->unk_id = unk[0] ? fore_names_find(&t->vocab, unk, strlen(unk)) : -1;
     if (!missing) return FORE_OK;
     if (missing == 256)
-        return fore_fail(err, FORE_ERR_UNSUPPORTED, "model.vocab: no single byte is a token: not a byte-level vocabulary");
+        return fore_fail(err, FORE_ERR_UNSUPPORTED,
+                         "model.vocab: no single byte is a token: not a byte-level vocabulary");
     if (byte_fallback)
         return fore_fail(err, FORE_ERR_UNSUPPORTED,
-                         "model.byte_fallback: true with %d bytes missing from model.vocab, which is not supported", missing);
+                         "model.byte_fallback: true with %d bytes missing from model.vocab, which is not supported",
+                         missing);
     if (unk[0] && t->unk_id < 0)
         return fore_fail(err, FORE_ERR_FORMAT, "model.unk_token: \"%.80s\" is not in model.vocab", unk);
     return FORE_OK;
@@ -207,7 +223,8 @@ static fore_status read_model(fore_tokenizer *t, const cJSON *file, fore_error *
         return fore_fail(err, FORE_ERR_FORMAT, "model: expected an object, found %s; not a tokenizer.json",
                          model ? "something else" : "nothing");
     if (fore_json_get(model, "type") && strcmp(type_of(model), "BPE") != 0)
-        return fore_fail(err, FORE_ERR_UNSUPPORTED, "model.type: \"%.80s\" is not supported; expected \"BPE\"", type_of(model));
+        return fore_fail(err, FORE_ERR_UNSUPPORTED, "model.type: \"%.80s\" is not supported; expected \"BPE\"",
+                         type_of(model));
     fore_status s = refuse_text(model, "continuing_subword_prefix", err);
     if (!s) s = refuse_text(model, "end_of_word_suffix", err);
     if (s) return s;
@@ -220,20 +237,23 @@ static fore_status read_model(fore_tokenizer *t, const cJSON *file, fore_error *
     return s;
 }
 
-/* ---- normaliser, pre-tokeniser, decoder --------------------------------------------------------------------------- */
+/* ---- normaliser, pre-tokeniser, decoder ---- */
 
 static fore_status bad_type(const char *what, const cJSON *object, const char *expected, fore_error *err) {
     if (!object) return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: none is there; expected %s", what, expected);
     if (!type_of(object)[0]) return fore_fail(err, FORE_ERR_FORMAT, "%s: has no type; expected %s", what, expected);
-    return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: \"%.80s\" is not supported; expected %s", what, type_of(object), expected);
+    return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: \"%.80s\" is not supported; expected %s", what, type_of(object),
+                     expected);
 }
 
 /* The members of a Sequence, or an error. */
 static fore_status sequence(const char *what, const cJSON *object, const char *name, int depth, const cJSON **out,
                             fore_error *err) {
     const cJSON *list = fore_json_get(object, name);
-    if (!cJSON_IsArray(list)) return fore_fail(err, FORE_ERR_FORMAT, "%s: a Sequence without the list \"%s\"", what, name);
-    if (depth >= MAX_NESTING) return fore_fail(err, FORE_ERR_LIMIT, "%s: more than %d Sequences in one another", what, MAX_NESTING);
+    if (!cJSON_IsArray(list))
+        return fore_fail(err, FORE_ERR_FORMAT, "%s: a Sequence without the list \"%s\"", what, name);
+    if (depth >= MAX_NESTING)
+        return fore_fail(err, FORE_ERR_LIMIT, "%s: more than %d Sequences in one another", what, MAX_NESTING);
     *out = list->child;
     return FORE_OK;
 }
@@ -282,8 +302,10 @@ static fore_status read_behavior(const cJSON *split, fore_split_behavior *out, f
             *out = (fore_split_behavior)i;
             return FORE_OK;
         }
-    return fore_fail(err, FORE_ERR_FORMAT, "pre_tokenizer.Split.behavior: \"%.80s\" is unknown; expected Isolated, Removed, "
-                     "MergedWithPrevious, MergedWithNext or Contiguous", name);
+    return fore_fail(err, FORE_ERR_FORMAT,
+                     "pre_tokenizer.Split.behavior: \"%.80s\" is unknown; expected Isolated, Removed, "
+                     "MergedWithPrevious, MergedWithNext or Contiguous",
+                     name);
 }
 
 static fore_status read_split(step_reader *r, const cJSON *split, fore_error *err) {
@@ -301,7 +323,8 @@ static fore_status read_split(step_reader *r, const cJSON *split, fore_error *er
     }
     if (cJSON_IsString(literal) && !regex)
         return fore_split_add_literal(&r->t->split, literal->valuestring, behavior, invert, err);
-    return fore_fail(err, FORE_ERR_FORMAT, "pre_tokenizer.Split.pattern: expected {\"Regex\": text} or {\"String\": text}");
+    return fore_fail(err, FORE_ERR_FORMAT,
+                     "pre_tokenizer.Split.pattern: expected {\"Regex\": text} or {\"String\": text}");
 }
 
 static fore_status read_byte_level(step_reader *r, const cJSON *step, fore_error *err) {
@@ -347,19 +370,21 @@ static fore_status read_pre_tokenizer(fore_tokenizer *t, const fore_tokenizer_so
     return FORE_OK;
 }
 
-/* ---- added tokens ------------------------------------------------------------------------------------------------- */
+/* ---- added tokens ---- */
 
 static fore_status add_token(fore_tokenizer *t, const char *content, fore_added_token token, fore_error *err) {
     size_t size = strlen(content);
     if (!size) return FORE_OK; /* the reference passes over them, too */
+    if (size > MAX_ADDED)
+        return fore_fail(err, FORE_ERR_LIMIT, "\"%.80s...\" has %zu bytes, the limit is %d", content, size, MAX_ADDED);
     int32_t known = fore_names_find(&t->vocab, content, size);
     if (known >= 0) token.id = known; /* the reference's choice where the two differ */
     int32_t at = fore_added_find(&t->added, content, size);
     int flags = FORE_TOKEN_ADDED | (token.special ? FORE_TOKEN_SPECIAL : 0);
     if (at >= 0) {
         if (t->added.tokens[at].id != token.id)
-            return fore_fail(err, FORE_ERR_FORMAT, "\"%.80s\" has the ids %d and %d", content, (int)t->added.tokens[at].id,
-                             (int)token.id);
+            return fore_fail(err, FORE_ERR_FORMAT, "\"%.80s\" has the ids %d and %d", content,
+                             (int)t->added.tokens[at].id, (int)token.id);
         t->added.tokens[at] = token;
     } else {
         fore_status s = grow_pieces(t, (size_t)token.id + 1, err);
@@ -383,7 +408,8 @@ static fore_status read_added(fore_tokenizer *t, const cJSON *value, double id, 
     if (!s) s = fore_json_bool(value, "lstrip", false, &token.lstrip, err);
     if (!s) s = fore_json_bool(value, "rstrip", false, &token.rstrip, err);
     if (!s) s = fore_json_bool(value, "single_word", false, &token.single_word, err);
-    return s ? fore_fail_prefix(err, s, "\"%.80s\"", content->valuestring) : add_token(t, content->valuestring, token, err);
+    return s ? fore_fail_prefix(err, s, "\"%.80s\"", content->valuestring)
+             : add_token(t, content->valuestring, token, err);
 }
 
 static fore_status read_added_list(fore_tokenizer *t, const cJSON *list, fore_error *err) {
@@ -402,10 +428,12 @@ static fore_status read_added_decoder(fore_tokenizer *t, const cJSON *config, fo
     const cJSON *object = fore_json_get(config, "added_tokens_decoder");
     if (!object) return FORE_OK;
     if (!cJSON_IsObject(object))
-        return fore_fail(err, FORE_ERR_FORMAT, "tokenizer_config.json: added_tokens_decoder: expected an object of id: token");
+        return fore_fail(err, FORE_ERR_FORMAT,
+                         "tokenizer_config.json: added_tokens_decoder: expected an object of id: token");
     for (const cJSON *a = object->child; a; a = a->next) {
         double id = 0;
-        for (const char *c = a->string; *c && id >= 0; c++) id = *c >= '0' && *c <= '9' && id < 1e9 ? id * 10 + (*c - '0') : -1;
+        for (const char *c = a->string; *c && id >= 0; c++)
+            id = *c >= '0' && *c <= '9' && id < 1e9 ? id * 10 + (*c - '0') : -1;
         fore_status s = read_added(t, a, a->string[0] ? id : -1, err);
         if (s) return fore_fail_prefix(err, s, "tokenizer_config.json: added_tokens_decoder");
     }
@@ -413,7 +441,8 @@ static fore_status read_added_decoder(fore_tokenizer *t, const cJSON *config, fo
 }
 
 fore_status fore_tokenizer_read(const fore_tokenizer_source *source, fore_tokenizer *t, fore_error *err) {
-    if (!cJSON_IsObject(source->file)) return fore_fail(err, FORE_ERR_FORMAT, "expected an object at the top of tokenizer.json");
+    if (!cJSON_IsObject(source->file))
+        return fore_fail(err, FORE_ERR_FORMAT, "expected an object at the top of tokenizer.json");
     if (source->config && !cJSON_IsObject(source->config))
         return fore_fail(err, FORE_ERR_FORMAT, "tokenizer_config.json: expected an object at the top");
     fore_status s = read_model(t, source->file, err);

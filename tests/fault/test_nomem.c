@@ -1,10 +1,8 @@
 /* Memory runs out at every single allocation of a short run: each time the call fails with FORE_ERR_NOMEM, says so, leaves
  * nothing behind, and works again when memory is back. The allocation functions of the whole program, libraries included,
  * are replaced; under a sanitizer, which has its own, only those that this project calls (by the linker's --wrap). */
-#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,66 +12,7 @@
 
 #include "base/file.h"
 #include "decode/session.h"
-
-/* ---- the allocator that fails ------------------------------------------------------------------------------------ */
-
-static atomic_long countdown = -1; /* allocations until the one that fails; negative: none fails */
-static atomic_long live;           /* allocations that were not freed */
-static atomic_bool failed;
-
-static bool fails(void) {
-    if (atomic_load(&countdown) < 0) return false;
-    if (atomic_fetch_sub(&countdown, 1) != 0) return false;
-    atomic_store(&failed, true);
-    return true;
-}
-
-static void *counted(void *p) {
-    if (p) atomic_fetch_add(&live, 1);
-    return p;
-}
-
-#ifdef FORE_WRAP_ALLOCATIONS
-#define REPLACED(name) __wrap_##name
-#define ORIGINAL(name) __real_##name
-#else
-#define REPLACED(name) name
-#define ORIGINAL(name) __libc_##name
-#endif
-
-void *ORIGINAL(malloc)(size_t size);
-void *ORIGINAL(calloc)(size_t count, size_t size);
-void *ORIGINAL(realloc)(void *p, size_t size);
-void ORIGINAL(free)(void *p);
-#ifdef FORE_WRAP_ALLOCATIONS
-void *__real_aligned_alloc(size_t alignment, size_t size);
-#define ORIGINAL_ALIGNED __real_aligned_alloc
-#else
-void *__libc_memalign(size_t alignment, size_t size);
-#define ORIGINAL_ALIGNED __libc_memalign
-#endif
-
-void *REPLACED(malloc)(size_t size);
-void *REPLACED(calloc)(size_t count, size_t size);
-void *REPLACED(realloc)(void *p, size_t size);
-void *REPLACED(aligned_alloc)(size_t alignment, size_t size);
-void REPLACED(free)(void *p);
-
-void *REPLACED(malloc)(size_t size) { return fails() ? NULL : counted(ORIGINAL(malloc)(size)); }
-void *REPLACED(calloc)(size_t count, size_t size) { return fails() ? NULL : counted(ORIGINAL(calloc)(count, size)); }
-void *REPLACED(realloc)(void *p, size_t size) {
-    if (fails()) return NULL;
-    void *q = ORIGINAL(realloc)(p, size);
-    if (!p && q) atomic_fetch_add(&live, 1);
-    return q;
-}
-void *REPLACED(aligned_alloc)(size_t alignment, size_t size) { return fails() ? NULL : counted(ORIGINAL_ALIGNED(alignment, size)); }
-void REPLACED(free)(void *p) {
-    if (p) atomic_fetch_sub(&live, 1);
-    ORIGINAL(free)(p);
-}
-
-/* ---- the runs ---------------------------------------------------------------------------------------------------- */
+#include "support/failing_malloc.h"
 
 /* A run returns its status and leaves nothing allocated. */
 typedef fore_status (*short_run)(void *context, fore_error *err);
@@ -84,15 +23,16 @@ static void fail_each(const char *name, short_run run, void *context, long at_le
     if (run(context, &err)) fail_msg("%s: does not run at all: %s", name, err.text); /* and one-time memory of libraries is taken */
     long n = 0, wrong = 0;
     for (;; n++) {
-        long before = atomic_load(&live);
+        long before = atomic_load(&malloc_live);
         err = (fore_error){0};
-        atomic_store(&failed, false);
-        atomic_store(&countdown, n);
+        atomic_store(&malloc_refused, false);
+        atomic_store(&malloc_left, n);
+        atomic_store(&malloc_armed, true);
         fore_status s = run(context, &err);
-        atomic_store(&countdown, -1);
-        long after = atomic_load(&live);
+        atomic_store(&malloc_armed, false);
+        long after = atomic_load(&malloc_live);
         if (after != before) fail_msg("%s: %ld allocations are left when number %ld failed (%s)", name, after - before, n, err.text);
-        if (!atomic_load(&failed)) {
+        if (!atomic_load(&malloc_refused)) {
             if (s) fail_msg("%s: fails without a reason: %s", name, err.text);
             break;
         }
@@ -255,12 +195,13 @@ static void test_decoding_takes_no_memory(void **state) {
     fore_chunk c = {0};
     assert_int_equal(fore_session_next(s, &c, &err), 0); /* the first one sizes the text buffers */
     while (c.finish == FORE_FINISH_NONE) {
-        atomic_store(&failed, false);
-        atomic_store(&countdown, 0);
+        atomic_store(&malloc_refused, false);
+        atomic_store(&malloc_left, 0);
+        atomic_store(&malloc_armed, true);
         fore_status st = fore_session_next(s, &c, &err);
-        atomic_store(&countdown, -1);
+        atomic_store(&malloc_armed, false);
         assert_int_equal(st, 0);
-        assert_false(atomic_load(&failed));
+        assert_false(atomic_load(&malloc_refused));
     }
     fore_session_free(s);
     fore_model_close(m);

@@ -376,7 +376,7 @@ static void test_seeds(void **state) {
     for (uint64_t seed = 0; seed < 6; seed++) {
         request(f, &r, USER(TEXT("")), 0);
         r.messages = "[{\"role\":\"user\",\"content\":\"Tell a story about a fox named Mia, a river and a red ball.\"}]";
-        r.sampling = (fore_sampling){.temperature = 1.5f, .top_p = 0.98f, .top_k = 40, .repetition_penalty = 1.05f, .seed = seed};
+        r.sampling = (fore_sampling){.temperature = 4.0f, .top_p = 1, .top_k = 40, .repetition_penalty = 1.05f, .seed = seed};
         run(f->session, &r, &a);
         r.prefill_chunk = 5;
         run(f->session, &r, &b);

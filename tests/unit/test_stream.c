@@ -53,7 +53,8 @@ static void decode_cases(void **state) {
     for (const cJSON *c = cases->child; c; c = c->next, count++) {
         int32_t ids[1024];
         size_t n = 0;
-        for (const cJSON *e = cJSON_GetObjectItemCaseSensitive(c, "ids")->child; e && n < 1024; e = e->next) ids[n++] = e->valueint;
+        for (const cJSON *e = cJSON_GetObjectItemCaseSensitive(c, "ids")->child; e && n < 1024; e = e->next)
+            ids[n++] = e->valueint;
         stream_ids(t, ids, n, false);
         stream_ids(t, ids, n, true);
     }
@@ -74,7 +75,8 @@ static void single_bytes(void **state) {
         if (piece && size == 1) by_byte[(unsigned char)*piece] = id;
     }
     for (int b = 0; b < 256; b++) assert_true(by_byte[b] >= 0);
-    static const unsigned char usual[] = {'a', 0x80, 0x9F, 0xA0, 0xBF, 0x90, 0x8F, 0xC3, 0xE0, 0xE2, 0xED, 0xF0, 0xF4, 0xFF, 0xC0};
+    static const unsigned char usual[] = {'a',  0x80, 0x9F, 0xA0, 0xBF, 0x90, 0x8F, 0xC3,
+                                          0xE0, 0xE2, 0xED, 0xF0, 0xF4, 0xFF, 0xC0};
     int held = 0;
     for (uint32_t round = 0; round < 3000; round++) {
         int32_t ids[24];

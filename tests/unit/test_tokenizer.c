@@ -1,5 +1,5 @@
-/* The tokenizer against the reference: two vocabularies, the tiny model's prompts, tokenizers of many kinds, every block
- * of Unicode; then what the reference does not promise: repaired UTF-8, linear time, threads. */
+/* The tokenizer against the reference: two vocabularies, the tiny model's prompts, tokenizers of many kinds, every
+ * block of Unicode; then what the reference does not promise: repaired UTF-8, linear time, threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +19,8 @@
 #include "text/unicode_tables.h"
 
 #define TABLES FORE_DATA "/tables/tokenizer/"
-#define REAL FORE_DATA "/real/"
-#define MADE FORE_DATA "/tokenizers/"
+#define REAL   FORE_DATA "/real/"
+#define MADE   FORE_DATA "/tokenizers/"
 
 /* Our JSON has no \\u0000, the cases have: it is read as U+FDD0, and raw() turns it back. */
 static cJSON *parse_cases(const char *json, size_t size, const char *what) {
@@ -103,7 +103,8 @@ static void expect_text(const fore_tokenizer *t, const cJSON *ids, bool skip, co
     assert_int_equal(fore_tokenizer_decode(t, list, count, skip, &text, &size, NULL), FORE_OK);
     size_t expected_size;
     char *bytes = raw(expected, &expected_size);
-    if (size != expected_size || memcmp(text, bytes, size) != 0) fail_msg("%s: \"%s\", expected \"%s\"", what, text, expected);
+    if (size != expected_size || memcmp(text, bytes, size) != 0)
+        fail_msg("%s: \"%s\", expected \"%s\"", what, text, expected);
     assert_int_equal(text[size], 0);
     free(bytes);
     fore_free(text);
@@ -121,7 +122,7 @@ static const cJSON *list_of(const cJSON *object, const char *name) {
     return v;
 }
 
-/* ---- against the reference ---------------------------------------------------------------------------------------- */
+/* ---- against the reference ---- */
 
 static void small_vocabulary(void **state) {
     (void)state;
@@ -135,7 +136,8 @@ static void small_vocabulary(void **state) {
             expect_ids(own, text_of(c, "text"), list_of(c, "ids"), "own regex");
             expect_ids(mark, text_of(c, "text"), list_of(c, "ids_mark_regex"), "mark regex");
             expect_text(own, list_of(c, "ids"), false, text_of(c, "decoded"), "decode");
-            expect_text(own, list_of(c, "ids"), true, text_of(c, "decoded_skip_special"), "decode without special tokens");
+            expect_text(own, list_of(c, "ids"), true, text_of(c, "decoded_skip_special"),
+                        "decode without special tokens");
         }
         assert_int_equal(count, 62);
         fore_tokenizer_close(own);
@@ -164,7 +166,8 @@ static void real_vocabulary(void **state) {
     fore_map_close(&map);
     cJSON *decode = read_json(REAL "decode_cases.json");
     assert_int_equal(cJSON_GetArraySize(decode), 300);
-    for (const cJSON *c = decode->child; c; c = c->next) expect_text(t, list_of(c, "ids"), false, text_of(c, "text"), "decode");
+    for (const cJSON *c = decode->child; c; c = c->next)
+        expect_text(t, list_of(c, "ids"), false, text_of(c, "text"), "decode");
     cJSON_Delete(decode);
     fore_tokenizer_close(t);
 }
@@ -303,7 +306,7 @@ static void tables_are_sorted(void **state) {
     for (size_t i = 1; i < fore_nfc_wall_count; i++) assert_true(fore_nfc_walls[i - 1].last < fore_nfc_walls[i].first);
 }
 
-/* ---- a checkpoint folder ------------------------------------------------------------------------------------------ */
+/* ---- a checkpoint folder ---- */
 
 static cJSON *parse(const char *text) {
     cJSON *tree;
@@ -315,9 +318,10 @@ static cJSON *parse(const char *text) {
 static void config_is_merged(void **state) {
     (void)state;
     cJSON *file = read_json(TABLES "tokenizer.json"), *cases = read_json(TABLES "cases.json");
-    cJSON *config = parse("{\"added_tokens_decoder\":{\"684\":{\"content\":\"<more>\",\"special\":true},"
-                          "\"690\":{\"content\":\"<far>\",\"special\":false,\"normalized\":false},"
-                          "\"673\":{\"content\":\"<|im_start|>\",\"lstrip\":true,\"special\":false,\"normalized\":false}}}");
+    cJSON *config =
+        parse("{\"added_tokens_decoder\":{\"684\":{\"content\":\"<more>\",\"special\":true},"
+              "\"690\":{\"content\":\"<far>\",\"special\":false,\"normalized\":false},"
+              "\"673\":{\"content\":\"<|im_start|>\",\"lstrip\":true,\"special\":false,\"normalized\":false}}}");
     cJSON_AddStringToObject(config, "pretokenize_regex", text_of(cases, "regex_class"));
     fore_tokenizer *t = make(file, config);
     assert_int_equal(fore_tokenizer_size(t), 691);
@@ -331,7 +335,8 @@ static void config_is_merged(void **state) {
     cJSON *expected = parse("[64,673,684,64,690]");
     expect_ids(t, "a  <|im_start|><more>a<far>", expected, "config");
     for (const cJSON *c = list_of(cases, "cases")->child; c; c = c->next)
-        if (!strchr(text_of(c, "text"), '<')) expect_ids(t, text_of(c, "text"), list_of(c, "ids_mark_regex"), "pretokenize_regex");
+        if (!strchr(text_of(c, "text"), '<'))
+            expect_ids(t, text_of(c, "text"), list_of(c, "ids_mark_regex"), "pretokenize_regex");
     fore_tokenizer_close(t);
     cJSON_Delete(expected);
     cJSON_Delete(config);
@@ -339,7 +344,7 @@ static void config_is_merged(void **state) {
     cJSON_Delete(cases);
 }
 
-/* ---- any bytes ---------------------------------------------------------------------------------------------------- */
+/* ---- any bytes ---- */
 
 static void bad_utf8_is_replaced(void **state) {
     (void)state;
@@ -390,7 +395,7 @@ static void bad_utf8_is_replaced(void **state) {
     fore_tokenizer_close(t);
 }
 
-/* ---- linear time -------------------------------------------------------------------------------------------------- */
+/* ---- linear time ---- */
 
 static double seconds(void) {
     struct timespec now;
@@ -421,13 +426,56 @@ static double run(const fore_tokenizer *t, const char *unit, const char *end, si
     return took;
 }
 
+/* Opening the real vocabulary against parsing its JSON, which any program has to do: tables, not searches. */
+static void opening_is_quick(void **state) {
+    (void)state;
+    double parse_took = 1e9, open_took = 1e9;
+    for (int i = 0; i < 2; i++) {
+        double start = seconds();
+        cJSON *tree;
+        assert_int_equal(fore_json_read(REAL "tokenizer.json", (size_t)1 << 28, &tree, NULL), FORE_OK);
+        cJSON_Delete(tree);
+        double middle = seconds();
+        fore_tokenizer_close(open_with(REAL "tokenizer.json", NULL, false));
+        double end = seconds();
+        if (middle - start < parse_took) parse_took = middle - start;
+        if (end - middle < open_took) open_took = end - middle;
+    }
+    if (open_took > 5 * parse_took + 0.1) fail_msg("opening takes %g s, its JSON %g s", open_took, parse_took);
+}
+
 static const struct {
     const char *unit, *end;
 } hostile[] = {
-    {"a", ""}, {"a", "!"}, {" ", ""}, {" ", "x"}, {"\n", ""}, {"\n", "x"}, {" \n", "x"}, {"\r\n ", ""}, {"ab", ""}, {"=", ""},
-    {"aA", ""}, {"the", ""}, {"1", ""}, {"a1", ""}, {" a", ""}, {"'s", ""}, {"'", ""}, {"\t ", "x"}, {"\xE6\x97\xA5", ""},
-    {"\xE0\xA4\xA8\xE0\xA4\xAE", ""}, {"\xC2\xA0", "x"}, {"<|im_", ""}, {"<|im_end|", ""}, {"<|endoftext|>", ""}, {"<", ""},
-    {"abcdefghijklmnopqrstuvwxyz", ""}, {"!\n", ""}, {"\xF0\x9F\x91\xA9\xE2\x80\x8D", ""}, {"e\xCC\xA3\xCC\x82", ""},
+    {"a", ""},
+    {"a", "!"},
+    {" ", ""},
+    {" ", "x"},
+    {"\n", ""},
+    {"\n", "x"},
+    {" \n", "x"},
+    {"\r\n ", ""},
+    {"ab", ""},
+    {"=", ""},
+    {"aA", ""},
+    {"the", ""},
+    {"1", ""},
+    {"a1", ""},
+    {" a", ""},
+    {"'s", ""},
+    {"'", ""},
+    {"\t ", "x"},
+    {"\xE6\x97\xA5", ""},
+    {"\xE0\xA4\xA8\xE0\xA4\xAE", ""},
+    {"\xC2\xA0", "x"},
+    {"<|im_", ""},
+    {"<|im_end|", ""},
+    {"<|endoftext|>", ""},
+    {"<", ""},
+    {"abcdefghijklmnopqrstuvwxyz", ""},
+    {"!\n", ""},
+    {"\xF0\x9F\x91\xA9\xE2\x80\x8D", ""},
+    {"e\xCC\xA3\xCC\x82", ""},
 };
 
 static void time_is_linear(void **state) {
@@ -442,7 +490,8 @@ static void time_is_linear(void **state) {
         /* Every merge ends one symbol and offers at most two candidates more. */
         assert_true(many <= 3 * (uint64_t)LARGE);
         /* 8 times the text: 64 times the time if it were quadratic; the floor is for coarse clocks. */
-        if (large > 24 * (small + 0.02)) fail_msg("%s...%s: %g s for 1/8, %g s for the whole", hostile[i].unit, hostile[i].end, small, large);
+        if (large > 24 * (small + 0.02))
+            fail_msg("%s...%s: %g s for 1/8, %g s for the whole", hostile[i].unit, hostile[i].end, small, large);
     }
     fore_tokenizer_close(t);
 }
@@ -460,15 +509,16 @@ static void marks_without_end(void **state) {
         assert_int_equal(fore_nfc_append(&out, text.data, text.size), FORE_OK);
         took[k] = seconds() - start;
         assert_int_equal(out.size, text.size);
-        for (size_t i = 0; i < 2 * pairs; i++) assert_memory_equal(out.data + 1 + 2 * i, i < pairs ? "\xCC\xA3" : "\xCC\x81", 2);
+        for (size_t i = 0; i < 2 * pairs; i++)
+            assert_memory_equal(out.data + 1 + 2 * i, i < pairs ? "\xCC\xA3" : "\xCC\x81", 2);
         fore_buf_free(&text);
         fore_buf_free(&out);
     }
     if (took[1] > 24 * (took[0] + 0.02)) fail_msg("%g s for 1/8, %g s for the whole", took[0], took[1]);
 }
 
-/* The interpreter of PCRE2 counts steps and takes memory where JIT does not; more text than its own limit of ten million
- * steps would do. */
+/* The interpreter of PCRE2 counts steps and takes memory where JIT does not; more text than its own limit of ten
+ * million steps would do. */
 static void interpreted_is_enough(void **state) {
     (void)state;
     enum { SIZE = 12 << 20 };
@@ -487,7 +537,8 @@ static void interpreted_is_enough(void **state) {
     free(text);
     fore_cut_free(&cut);
     uint64_t steps;
-    for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) run(t, hostile[i].unit, hostile[i].end, 1 << 14, &steps);
+    for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++)
+        run(t, hostile[i].unit, hostile[i].end, 1 << 14, &steps);
     fore_tokenizer_close(t);
 }
 
@@ -508,7 +559,7 @@ static void endless_regex_is_stopped(void **state) {
     }
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------------------ */
+/* ---- threads ---- */
 
 typedef struct worker {
     const fore_tokenizer *t;
@@ -557,13 +608,20 @@ static void threads_share_it(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_vocabulary),      cmocka_unit_test(real_vocabulary),
-        cmocka_unit_test(tiny_model),            cmocka_unit_test(many_kinds),
-        cmocka_unit_test(all_of_unicode),        cmocka_unit_test(tables_are_sorted),
-        cmocka_unit_test(config_is_merged),      cmocka_unit_test(bad_utf8_is_replaced),
-        cmocka_unit_test(time_is_linear),        cmocka_unit_test(marks_without_end),
-        cmocka_unit_test(interpreted_is_enough), cmocka_unit_test(endless_regex_is_stopped),
+        cmocka_unit_test(small_vocabulary),
+        cmocka_unit_test(real_vocabulary),
+        cmocka_unit_test(tiny_model),
+        cmocka_unit_test(many_kinds),
+        cmocka_unit_test(all_of_unicode),
+        cmocka_unit_test(tables_are_sorted),
+        cmocka_unit_test(config_is_merged),
+        cmocka_unit_test(bad_utf8_is_replaced),
+        cmocka_unit_test(time_is_linear),
+        cmocka_unit_test(marks_without_end),
+        cmocka_unit_test(interpreted_is_enough),
+        cmocka_unit_test(endless_regex_is_stopped),
         cmocka_unit_test(threads_share_it),
+        cmocka_unit_test(opening_is_quick),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Tokenizer files that are broken, foreign or hostile: a status and a message that names the trouble, and nothing leaked;
- * and files that are merely unusual, which open. */
+/* Tokenizer files that are broken, foreign or hostile: a status and a message that names the trouble, and nothing
+ * leaked; and files that are merely unusual, which open. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,10 +19,13 @@ static const char merges[] = "[[\"a\",\"b\"]]";
 static const char byte_level[] = "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}";
 
 /* A tokenizer.json of parts. */
-static char *file_of(const char *model_more, const char *words, const char *joins, const char *pre, const char *top_more) {
+static char *file_of(const char *model_more, const char *words, const char *joins, const char *pre,
+                     const char *top_more) {
     char *out;
-    int n = asprintf(&out, "{\"model\":{\"type\":\"BPE\"%s%s%s%s%s},\"pre_tokenizer\":%s,\"decoder\":{\"type\":\"ByteLevel\"}%s}", words ? ",\"vocab\":" : "",
-                     words ? words : "", joins ? ",\"merges\":" : "", joins ? joins : "", model_more, pre, top_more);
+    int n = asprintf(
+        &out, "{\"model\":{\"type\":\"BPE\"%s%s%s%s%s},\"pre_tokenizer\":%s,\"decoder\":{\"type\":\"ByteLevel\"}%s}",
+        words ? ",\"vocab\":" : "", words ? words : "", joins ? ",\"merges\":" : "", joins ? joins : "", model_more,
+        pre, top_more);
     assert_true(n > 0);
     return out;
 }
@@ -67,29 +70,44 @@ static void accept(char *file, const char *config, const char *text, const int32
     free(file);
 }
 
-#define ACCEPT(file, config, text, ...)                                             \
-    do {                                                                            \
-        const int32_t list[] = {__VA_ARGS__};                                       \
-        accept(file, config, text, list, sizeof list / sizeof *list);               \
+#define ACCEPT(file, config, text, ...)                                                                                \
+    do {                                                                                                               \
+        const int32_t list[] = {__VA_ARGS__};                                                                          \
+        accept(file, config, text, list, sizeof list / sizeof *list);                                                  \
     } while (0)
 
-static char *copy(const char *text) { return strdup(text); }
-static char *with_model(const char *more) { return file_of(more, vocab, merges, byte_level, ""); }
-static char *with_vocab(const char *words) { return file_of("", words, merges, byte_level, ""); }
-static char *with_merges(const char *joins) { return file_of("", vocab, joins, byte_level, ""); }
-static char *with_pre(const char *pre) { return file_of("", vocab, merges, pre, ""); }
-static char *with_top(const char *more) { return file_of("", vocab, merges, byte_level, more); }
+static char *copy(const char *text) {
+    return strdup(text);
+}
+static char *with_model(const char *more) {
+    return file_of(more, vocab, merges, byte_level, "");
+}
+static char *with_vocab(const char *words) {
+    return file_of("", words, merges, byte_level, "");
+}
+static char *with_merges(const char *joins) {
+    return file_of("", vocab, joins, byte_level, "");
+}
+static char *with_pre(const char *pre) {
+    return file_of("", vocab, merges, pre, "");
+}
+static char *with_top(const char *more) {
+    return file_of("", vocab, merges, byte_level, more);
+}
 
 static void base_opens(void **state) {
     (void)state;
     ACCEPT(with_top(""), NULL, "ab a?", 2, 3, 0, 4);
     ACCEPT(with_merges("[\"#version: 0.2\",\"a b\"]"), NULL, "ab", 2);
     ACCEPT(with_merges("[[\"a\",\"b\"],\"a b\"]"), NULL, "ab", 2);
-    ACCEPT(with_top(",\"added_tokens\":null,\"normalizer\":null,\"post_processor\":{\"type\":\"Whatever\"}"), NULL, "b", 1);
+    ACCEPT(with_top(",\"added_tokens\":null,\"normalizer\":null,\"post_processor\":{\"type\":\"Whatever\"}"), NULL, "b",
+           1);
     ACCEPT(with_model(",\"unk_token\":\"?\",\"dropout\":null,\"continuing_subword_prefix\":\"\""), NULL, "aZ", 0, 4);
     ACCEPT(with_model(",\"dropout\":0"), NULL, "aZ", 0);
-    ACCEPT(with_top(",\"added_tokens\":[{\"id\":9,\"content\":\"\"},{\"id\":5,\"content\":\"aba\"}]"), NULL, "abab", 5, 1);
-    ACCEPT(with_top(""), "{\"added_tokens_decoder\":{\"7\":{\"content\":\"aa\"}},\"pretokenize_regex\":null}", "aaa", 7, 0);
+    ACCEPT(with_top(",\"added_tokens\":[{\"id\":9,\"content\":\"\"},{\"id\":5,\"content\":\"aba\"}]"), NULL, "abab", 5,
+           1);
+    ACCEPT(with_top(""), "{\"added_tokens_decoder\":{\"7\":{\"content\":\"aa\"}},\"pretokenize_regex\":null}", "aaa", 7,
+           0);
 }
 
 static void no_tokenizer(void **state) {
@@ -140,7 +158,8 @@ static void bad_merges(void **state) {
 static void unsupported_model(void **state) {
     (void)state;
     refuse(with_model(",\"dropout\":0.1"), NULL, FORE_ERR_UNSUPPORTED, "dropout");
-    refuse(with_model(",\"continuing_subword_prefix\":\"##\""), NULL, FORE_ERR_UNSUPPORTED, "continuing_subword_prefix");
+    refuse(with_model(",\"continuing_subword_prefix\":\"##\""), NULL, FORE_ERR_UNSUPPORTED,
+           "continuing_subword_prefix");
     refuse(with_model(",\"end_of_word_suffix\":\"</w>\""), NULL, FORE_ERR_UNSUPPORTED, "end_of_word_suffix");
     refuse(with_model(",\"byte_fallback\":true"), NULL, FORE_ERR_UNSUPPORTED, "byte_fallback");
     refuse(with_model(",\"byte_fallback\":1"), NULL, FORE_ERR_FORMAT, "byte_fallback");
@@ -152,8 +171,9 @@ static void unsupported_model(void **state) {
 static void pipeline(void **state) {
     (void)state;
     refuse(with_top(",\"normalizer\":{\"type\":\"NFKC\"}"), NULL, FORE_ERR_UNSUPPORTED, "NFKC");
-    refuse(with_top(",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":\"Lowercase\"}]}"), NULL,
-           FORE_ERR_UNSUPPORTED, "Lowercase");
+    refuse(with_top(
+               ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":\"Lowercase\"}]}"),
+           NULL, FORE_ERR_UNSUPPORTED, "Lowercase");
     refuse(with_top(",\"normalizer\":{\"type\":\"Sequence\"}"), NULL, FORE_ERR_FORMAT, "normalizers");
     refuse(with_top(",\"normalizer\":\"NFC\""), NULL, FORE_ERR_FORMAT, "normalizer");
     refuse(with_pre("null"), NULL, FORE_ERR_UNSUPPORTED, "pre_tokenizer");
@@ -161,12 +181,16 @@ static void pipeline(void **state) {
     refuse(with_pre("{\"type\":\"Sequence\",\"pretokenizers\":[]}"), NULL, FORE_ERR_UNSUPPORTED, "ByteLevel");
     refuse(with_pre("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]}"), NULL,
            FORE_ERR_UNSUPPORTED, "Digits");
-    refuse(with_pre("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},7]}"), NULL, FORE_ERR_UNSUPPORTED, "after ByteLevel");
+    refuse(with_pre("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},7]}"), NULL,
+           FORE_ERR_UNSUPPORTED, "after ByteLevel");
     refuse(with_pre("{\"type\":\"Split\",\"behavior\":\"Isolated\"}"), NULL, FORE_ERR_FORMAT, "pattern");
     refuse(with_pre("{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"}}"), NULL, FORE_ERR_FORMAT, "behavior");
-    refuse(with_pre("{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Upwards\"}"), NULL, FORE_ERR_FORMAT, "Upwards");
-    refuse(with_pre("{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a\"},\"behavior\":\"Isolated\"}"), NULL, FORE_ERR_FORMAT, "(a");
-    refuse(with_pre("{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\",\"String\":\"a\"},\"behavior\":\"Isolated\"}"), NULL, FORE_ERR_FORMAT, "pattern");
+    refuse(with_pre("{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Upwards\"}"), NULL,
+           FORE_ERR_FORMAT, "Upwards");
+    refuse(with_pre("{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a\"},\"behavior\":\"Isolated\"}"), NULL,
+           FORE_ERR_FORMAT, "(a");
+    refuse(with_pre("{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\",\"String\":\"a\"},\"behavior\":\"Isolated\"}"),
+           NULL, FORE_ERR_FORMAT, "pattern");
     refuse(with_pre(byte_level), "{\"pretokenize_regex\":\"a\"}", FORE_ERR_FORMAT, "pretokenize_regex");
     refuse(with_pre(byte_level), "{\"pretokenize_regex\":[\"a\"]}", FORE_ERR_FORMAT, "pretokenize_regex");
 
@@ -176,7 +200,8 @@ static void pipeline(void **state) {
     for (int i = 0; i < 40; i++) many = stpcpy(many, "]}");
     refuse(with_pre(deep), NULL, FORE_ERR_LIMIT, "Sequences");
     many = stpcpy(deep, "{\"type\":\"Sequence\",\"pretokenizers\":[");
-    for (int i = 0; i < 40; i++) many = stpcpy(many, "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"},");
+    for (int i = 0; i < 40; i++)
+        many = stpcpy(many, "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"},");
     many = stpcpy(many, byte_level);
     stpcpy(many, "]}");
     refuse(with_pre(deep), NULL, FORE_ERR_LIMIT, "steps");
@@ -198,16 +223,27 @@ static void bad_added(void **state) {
     refuse(with_top(",\"added_tokens\":[{\"content\":\"<x>\"}]"), NULL, FORE_ERR_FORMAT, "<x>");
     refuse(with_top(",\"added_tokens\":[{\"content\":\"<x>\",\"id\":1e12}]"), NULL, FORE_ERR_FORMAT, "4194303");
     refuse(with_top(",\"added_tokens\":[{\"content\":\"<x>\",\"id\":-3}]"), NULL, FORE_ERR_FORMAT, "<x>");
-    refuse(with_top(",\"added_tokens\":[{\"content\":\"<x>\",\"id\":1}]"), NULL, FORE_ERR_FORMAT, "id 1 is given to two");
-    refuse(with_top(",\"added_tokens\":[{\"content\":\"<x>\",\"id\":9},{\"content\":\"<y>\",\"id\":9}]"), NULL, FORE_ERR_FORMAT, "<y>");
-    refuse(with_top(",\"added_tokens\":[{\"content\":\"<x>\",\"id\":9},{\"content\":\"<x>\",\"id\":8}]"), NULL, FORE_ERR_FORMAT, "ids 9 and 8");
-    refuse(with_top(",\"added_tokens\":[{\"content\":\"<x>\",\"id\":9,\"lstrip\":0}]"), NULL, FORE_ERR_FORMAT, "lstrip");
+    refuse(with_top(",\"added_tokens\":[{\"content\":\"<x>\",\"id\":1}]"), NULL, FORE_ERR_FORMAT,
+           "id 1 is given to two");
+    refuse(with_top(",\"added_tokens\":[{\"content\":\"<x>\",\"id\":9},{\"content\":\"<y>\",\"id\":9}]"), NULL,
+           FORE_ERR_FORMAT, "<y>");
+    refuse(with_top(",\"added_tokens\":[{\"content\":\"<x>\",\"id\":9},{\"content\":\"<x>\",\"id\":8}]"), NULL,
+           FORE_ERR_FORMAT, "ids 9 and 8");
+    refuse(with_top(",\"added_tokens\":[{\"content\":\"<x>\",\"id\":9,\"lstrip\":0}]"), NULL, FORE_ERR_FORMAT,
+           "lstrip");
     refuse(with_top(",\"added_tokens\":[7]"), NULL, FORE_ERR_FORMAT, "content");
     refuse(with_top(""), "{\"added_tokens_decoder\":[]}", FORE_ERR_FORMAT, "added_tokens_decoder");
     refuse(with_top(""), "{\"added_tokens_decoder\":{\"x\":{\"content\":\"<x>\"}}}", FORE_ERR_FORMAT, "<x>");
     refuse(with_top(""), "{\"added_tokens_decoder\":{\"\":{\"content\":\"<x>\"}}}", FORE_ERR_FORMAT, "<x>");
-    refuse(with_top(""), "{\"added_tokens_decoder\":{\"99999999999999999999999\":{\"content\":\"<x>\"}}}", FORE_ERR_FORMAT, "<x>");
-    refuse(with_top(""), "{\"added_tokens_decoder\":{\"1\":{\"content\":\"<x>\"}}}", FORE_ERR_FORMAT, "tokenizer_config.json");
+    refuse(with_top(""), "{\"added_tokens_decoder\":{\"99999999999999999999999\":{\"content\":\"<x>\"}}}",
+           FORE_ERR_FORMAT, "<x>");
+    refuse(with_top(""), "{\"added_tokens_decoder\":{\"1\":{\"content\":\"<x>\"}}}", FORE_ERR_FORMAT,
+           "tokenizer_config.json");
+
+    char *longest;
+    assert_true(asprintf(&longest, ",\"added_tokens\":[{\"content\":\"%01025d\",\"id\":9}]", 0) > 0);
+    refuse(with_top(longest), NULL, FORE_ERR_LIMIT, "1025 bytes");
+    free(longest);
 }
 
 /* Every prefix of a good file is refused, or is the file. */
@@ -239,7 +275,8 @@ static void paths(void **state) {
     /* A bad tokenizer_config.json next to a good tokenizer.json. */
     char dir[] = "/tmp/test_tokenizer_XXXXXX";
     assert_non_null(mkdtemp(dir));
-    char *a = fore_path_join(dir, "tokenizer.json"), *b = fore_path_join(dir, "tokenizer_config.json"), *text = with_top("");
+    char *a = fore_path_join(dir, "tokenizer.json"), *b = fore_path_join(dir, "tokenizer_config.json"),
+         *text = with_top("");
     fore_writer w;
     assert_int_equal(fore_writer_open(a, &w, &err), FORE_OK);
     assert_int_equal(fore_writer_write(&w, text, strlen(text), &err), FORE_OK);
@@ -264,9 +301,9 @@ static void paths(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(base_opens),   cmocka_unit_test(no_tokenizer),      cmocka_unit_test(bad_vocab),
-        cmocka_unit_test(bad_merges),   cmocka_unit_test(unsupported_model), cmocka_unit_test(pipeline),
-        cmocka_unit_test(bad_added),    cmocka_unit_test(every_truncation),  cmocka_unit_test(paths),
+        cmocka_unit_test(base_opens), cmocka_unit_test(no_tokenizer),      cmocka_unit_test(bad_vocab),
+        cmocka_unit_test(bad_merges), cmocka_unit_test(unsupported_model), cmocka_unit_test(pipeline),
+        cmocka_unit_test(bad_added),  cmocka_unit_test(every_truncation),  cmocka_unit_test(paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
