@@ -6,6 +6,8 @@
 #include <histedit.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +23,9 @@ struct cli_lines {
     History *history;
     cli_text history_path; /* empty: none is kept */
     cli_text current;
-    char *line; /* of getline */
-    size_t line_capacity;
+    cli_text read;          /* plain lines: bytes of standard input */
+    size_t taken, searched; /* of them: given out, found to have no newline */
+    bool ended;
 };
 
 static char *prompt(EditLine *editor) {
@@ -31,14 +34,27 @@ static char *prompt(EditLine *editor) {
     return text;
 }
 
+/* Waits for input; false: Ctrl-C was pressed. The signal is let in only while waiting, so that none is missed. */
+static bool wait_for_input(void) {
+    sigset_t closed, open;
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    sigemptyset(&closed);
+    sigaddset(&closed, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &closed, &open);
+    while (!cli_interrupted() && ppoll(&input, 1, NULL, &open) < 0 && errno == EINTR) continue;
+    pthread_sigmask(SIG_SETMASK, &open, NULL);
+    return !cli_interrupted();
+}
+
 static int read_key(EditLine *editor, wchar_t *key) {
     (void)editor;
     mbstate_t state;
     memset(&state, 0, sizeof state);
     for (;;) {
         char byte;
+        if (!wait_for_input()) return -1;
         ssize_t n = read(STDIN_FILENO, &byte, 1);
-        if (n < 0 && errno == EINTR && !cli_interrupted()) continue;
+        if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return (int)n;
         size_t used = mbrtowc(key, &byte, 1, &state);
         if (used == (size_t)-2) continue; /* the character has more bytes */
@@ -114,13 +130,37 @@ static cli_line_kind take_line(cli_lines *lines, const char *text, size_t size, 
     return CLI_LINE_TEXT;
 }
 
+static cli_line_kind next_plain(cli_lines *lines, const char **line) {
+    cli_text *read_so_far = &lines->read;
+    for (;;) {
+        size_t unsearched = read_so_far->size - lines->searched;
+        const char *newline = unsearched ? memchr(read_so_far->data + lines->searched, '\n', unsearched) : NULL;
+        size_t end = newline ? (size_t)(newline - read_so_far->data) + 1 : read_so_far->size;
+        if (newline || (lines->ended && end > lines->taken)) {
+            size_t start = lines->taken;
+            lines->taken = lines->searched = end;
+            return take_line(lines, read_so_far->data + start, end - start, line);
+        }
+        if (lines->ended) return CLI_LINE_END;
+        if (lines->taken) {
+            read_so_far->size -= lines->taken;
+            memmove(read_so_far->data, read_so_far->data + lines->taken, read_so_far->size);
+            lines->taken = 0;
+        }
+        lines->searched = read_so_far->size;
+        if (!wait_for_input()) return CLI_LINE_INTERRUPTED;
+        char block[4096];
+        ssize_t n = read(STDIN_FILENO, block, sizeof block);
+        if (n > 0)
+            cli_text_add(read_so_far, block, (size_t)n);
+        else if (n == 0 || errno != EINTR)
+            lines->ended = true;
+    }
+}
+
 cli_line_kind cli_lines_next(cli_lines *lines, const char **line) {
     *line = NULL;
-    if (!lines->editor) {
-        ssize_t n = getline(&lines->line, &lines->line_capacity, stdin);
-        if (n < 0) return cli_interrupted() ? CLI_LINE_INTERRUPTED : CLI_LINE_END;
-        return take_line(lines, lines->line, (size_t)n, line);
-    }
+    if (!lines->editor) return next_plain(lines, line);
     int count = 0;
     el_resize(lines->editor);
     const char *text = el_gets(lines->editor, &count);
@@ -145,6 +185,6 @@ void cli_lines_close(cli_lines *lines) {
     }
     cli_text_free(&lines->history_path);
     cli_text_free(&lines->current);
-    free(lines->line);
+    cli_text_free(&lines->read);
     free(lines);
 }

@@ -16,7 +16,8 @@ void cli_catch_interrupt(bool once) {
     memset(&action, 0, sizeof action);
     action.sa_handler = note_interrupt;
     sigemptyset(&action.sa_mask);
-    if (once) action.sa_flags = (int)SA_RESETHAND; /* and no SA_RESTART: a wait for a line has to end */
+    /* SA_RESTART: a write to the terminal that Ctrl-C interrupts is not an error. Who waits for input uses ppoll. */
+    action.sa_flags = once ? (int)(SA_RESTART | SA_RESETHAND) : SA_RESTART;
     sigaction(SIGINT, &action, NULL);
 }
 

@@ -172,7 +172,7 @@ expect 'logits to a full disk' 1 '/dev/full' "$F" logits --out /dev/full 'Hello!
 [ -c /dev/full ]
 report 'a device is still a device' $?
 expect 'logits to a missing folder' 1 'no folder' "$F" logits --out "$tmp/none/l.safetensors" 'Hello!'
-expect 'logits where nothing can be made' 1 '/proc/' "$F" logits --out /proc/l.safetensors 'Hello!'
+expect 'logits where nothing can be made' 1 '/dev/null/' "$F" logits --out /dev/null/l.safetensors 'Hello!'
 expect 'logits to a folder' 1 "$tmp" "$F" logits --out "$tmp/" 'Hello!'
 [ "$(ls "$tmp" | grep -c safetensors)" -eq 1 ]
 report 'nothing is left behind' $?

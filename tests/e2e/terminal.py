@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 F = os.path.join(os.environ.get("BUILD", "build"), "foresight")
@@ -27,6 +28,8 @@ def report(name, good, detail=""):
 def case(function):
     try:
         report(function.__doc__, *function())
+    except NoTerminal as error:
+        print("skip - cli: " + function.__doc__ + ": " + str(error))
     except Exception as error:  # a case that dies has failed; the others go on
         report(function.__doc__, False, error)
 
@@ -46,11 +49,18 @@ def read_until(fd, text, seconds=60):
     return got
 
 
+class NoTerminal(Exception):
+    """This machine gives no pseudo terminals, as a chroot without /dev/pts."""
+
+
 class Terminal:
     """The command with a terminal as its input, output and errors."""
 
     def __init__(self, *args):
-        self.pid, self.fd = pty.fork()
+        try:
+            self.pid, self.fd = pty.fork()
+        except OSError as error:
+            raise NoTerminal(error)
         if self.pid == 0:
             os.execve(F, [F, *args], environment)
 
@@ -59,6 +69,13 @@ class Terminal:
         got = read_until(self.fd, until, seconds)
         assert until in got, (keys, got)
         return got
+
+    def prompt(self):
+        """Waits until the line editor has the terminal."""
+        assert b"> " in read_until(self.fd, b"> ")
+        end = time.time() + 60
+        while termios.tcgetattr(self.fd)[3] & termios.ICANON and time.time() < end:
+            time.sleep(0.02)
 
     def end(self):
         got = read_until(self.fd, b"\0never", 20)
@@ -95,7 +112,7 @@ def interrupted_chat():
 def dialogue():
     """chat on a terminal: prompt, answer, /stats, Ctrl-D"""
     t = Terminal("chat")
-    read_until(t.fd, b"> ")
+    t.prompt()
     answer = t.type(b"Hello!\r", b"\n> ")
     stats = t.type(b"/stats\r", b"\n> ")
     os.write(t.fd, b"\x04")
@@ -106,7 +123,7 @@ def dialogue():
 def editing():
     """chat on a terminal: a line is edited in UTF-8"""
     t = Terminal("chat")
-    read_until(t.fd, b"> ")
+    t.prompt()
     said = t.type("/hélp\x7f\x7f\x7felp\r".encode(), b"/reset")
     os.write(t.fd, b"\r/quit\r")
     code, _ = t.end()
@@ -117,12 +134,12 @@ def history():
     """chat on a terminal: history is kept, for this user alone"""
     name = os.path.join(folder.name, "foresight", "history")
     t = Terminal("chat")
-    read_until(t.fd, b"> ")
+    t.prompt()
     t.type(b"/ststs\r", b"did you mean")
     os.write(t.fd, b"/quit\r")
     first, _ = t.end()
     t = Terminal("chat")
-    read_until(t.fd, b"> ")
+    t.prompt()
     again = t.type(b"\x1b[A\x1b[A\r", b"did you mean")
     os.write(t.fd, b"/quit\r")
     code, _ = t.end()
@@ -132,7 +149,7 @@ def history():
 def stopping():
     """chat on a terminal: Ctrl-C stops an answer, clears a line, and the talk goes on"""
     t = Terminal("chat", *LONG)
-    read_until(t.fd, b"> ")
+    t.prompt()
     os.write(t.fd, b"Hello!\r")
     read_until(t.fd, b"!\r\n")
     time.sleep(0.5)
@@ -164,6 +181,21 @@ def thinking():
     return code == 0 and said.startswith(b"\x1b[2m") and b"\x1b[0m" in said, said
 
 
+def progress():
+    """slow work shows its progress on a terminal alone, and Ctrl-C ends it"""
+    slow = ["run", "--isa", "ref", "--threads", "1", "--chunk", "16", "The fox and the river. " * 500]
+    t = Terminal(*slow)
+    shown = read_until(t.fd, b" s")
+    os.write(t.fd, b"\x03")
+    code, rest = t.end()
+    process = subprocess.Popen([F, *slow], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    good = code == process.returncode == 130 and b" s" in shown and rest.endswith(b"\x1b[K\r\n") and not err and out == b"\n"
+    return good, (code, shown, rest[-100:], process.returncode, out, err)
+
+
 def no_prompt():
     """run on a terminal without a prompt is wrong usage"""
     t = Terminal("run")
@@ -171,6 +203,7 @@ def no_prompt():
     return code == 2 and b"PROMPT is missing" in said, said
 
 
-for function in (interrupted_run, interrupted_chat, dialogue, editing, history, stopping, run_on_terminal, thinking, no_prompt):
+for function in (interrupted_run, interrupted_chat, dialogue, editing, history, stopping, run_on_terminal, thinking, progress,
+                 no_prompt):
     case(function)
 sys.exit(1 if failures else 0)

@@ -363,9 +363,11 @@ static void test_read(void **state) {
     assert_int_equal(fore_file_read(scratch_path(&dir, "none"), 4, &data, &size, &err), FORE_ERR_IO);
     assert_non_null(strstr(err.text, "none: cannot open: No such file or directory"));
     /* No size is known before: read to the end, or to the limit. */
-    assert_int_equal(fore_file_read("/proc/self/status", 1 << 20, &data, &size, &err), FORE_OK);
-    assert_true(size > 100);
-    free(data);
+    if (fore_file_exists("/proc/self/status")) { /* not in a bare chroot */
+        assert_int_equal(fore_file_read("/proc/self/status", 1 << 20, &data, &size, &err), FORE_OK);
+        assert_true(size > 100);
+        free(data);
+    }
     assert_int_equal(fore_file_read("/dev/zero", 100000, &data, &size, &err), FORE_ERR_LIMIT);
     assert_null(data);
     assert_true(fore_file_exists(path));
