@@ -107,7 +107,8 @@ static void bench_mm(const fore_kern *k, double peak) {
                   {4, 12000, 3584},  {8, 12000, 3584},  {16, 3584, 1024},  {64, 3584, 1024},  {256, 3584, 1024}, {512, 3584, 1024},
                   {64, 1024, 3584},  {256, 1024, 3584}, {512, 1024, 3584}, {2048, 1152, 768}, {2048, 3072, 768}, {1024, 768, 3072}};
     size_t most = (size_t)64 << 20;
-    uint16_t *W = (uint16_t *)floats(most / 2);
+    void *memory = floats(most / 2); /* 128 MB */
+    uint16_t *W = memory;
     for (size_t i = 0; i < most; i++) W[i] = (uint16_t)(0x3c00 + (i * 40503u >> 7) % 1024);
     float *x = floats((size_t)2048 * 4096), *y = floats((size_t)2048 * 40000);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {

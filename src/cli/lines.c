@@ -3,6 +3,7 @@
 #include "cli/lines.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <histedit.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -19,6 +20,7 @@
 #include "cli/text.h"
 
 struct cli_lines {
+    int input;        /* standard input; a terminal opened once more, so that reading it can be made not to wait */
     EditLine *editor; /* NULL: plain lines */
     History *history;
     cli_text history_path; /* empty: none is kept */
@@ -35,26 +37,27 @@ static char *prompt(EditLine *editor) {
 }
 
 /* Waits for input; false: Ctrl-C was pressed. The signal is let in only while waiting, so that none is missed. */
-static bool wait_for_input(void) {
-    sigset_t closed, open;
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+static bool wait_for_input(const cli_lines *lines) {
+    sigset_t closed, before;
+    struct pollfd input = {.fd = lines->input, .events = POLLIN};
     sigemptyset(&closed);
     sigaddset(&closed, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &closed, &open);
-    while (!cli_interrupted() && ppoll(&input, 1, NULL, &open) < 0 && errno == EINTR) continue;
-    pthread_sigmask(SIG_SETMASK, &open, NULL);
+    pthread_sigmask(SIG_BLOCK, &closed, &before);
+    while (!cli_interrupted() && ppoll(&input, 1, NULL, &before) < 0 && errno == EINTR) continue;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return !cli_interrupted();
 }
 
 static int read_key(EditLine *editor, wchar_t *key) {
-    (void)editor;
+    const cli_lines *lines = NULL;
+    el_get(editor, EL_CLIENTDATA, &lines);
     mbstate_t state;
     memset(&state, 0, sizeof state);
     for (;;) {
         char byte;
-        if (!wait_for_input()) return -1;
-        ssize_t n = read(STDIN_FILENO, &byte, 1);
-        if (n < 0 && errno == EINTR) continue;
+        if (!wait_for_input(lines)) return -1;
+        ssize_t n = read(lines->input, &byte, 1);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue; /* Ctrl-C drops what was typed before it */
         if (n <= 0) return (int)n;
         size_t used = mbrtowc(key, &byte, 1, &state);
         if (used == (size_t)-2) continue; /* the character has more bytes */
@@ -96,6 +99,9 @@ static void open_history(cli_lines *lines) {
 
 cli_lines *cli_lines_open(void) {
     cli_lines *lines = cli_need(calloc(1, sizeof *lines));
+    const char *terminal = ttyname(STDIN_FILENO);
+    lines->input = terminal ? open(terminal, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : STDIN_FILENO;
+    if (lines->input < 0) lines->input = STDIN_FILENO;
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) return lines;
     if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
         setlocale(LC_CTYPE, "C.UTF-8"); /* text is UTF-8 whatever the locale */
@@ -108,6 +114,7 @@ cli_lines *cli_lines_open(void) {
     el_set(lines->editor, EL_EDITOR, "emacs");
     el_set(lines->editor, EL_PROMPT, prompt);
     el_set(lines->editor, EL_HIST, history, lines->history);
+    el_set(lines->editor, EL_CLIENTDATA, lines);
     el_set(lines->editor, EL_GETCFN, read_key);
     el_set(lines->editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_source(lines->editor, NULL); /* ~/.editrc */
@@ -148,9 +155,9 @@ static cli_line_kind next_plain(cli_lines *lines, const char **line) {
             lines->taken = 0;
         }
         lines->searched = read_so_far->size;
-        if (!wait_for_input()) return CLI_LINE_INTERRUPTED;
+        if (!wait_for_input(lines)) return CLI_LINE_INTERRUPTED;
         char block[4096];
-        ssize_t n = read(STDIN_FILENO, block, sizeof block);
+        ssize_t n = read(lines->input, block, sizeof block);
         if (n > 0)
             cli_text_add(read_so_far, block, (size_t)n);
         else if (n == 0 || errno != EINTR)
@@ -183,6 +190,7 @@ void cli_lines_close(cli_lines *lines) {
         el_end(lines->editor);
         history_end(lines->history);
     }
+    if (lines->input != STDIN_FILENO) close(lines->input);
     cli_text_free(&lines->history_path);
     cli_text_free(&lines->current);
     cli_text_free(&lines->read);

@@ -47,7 +47,7 @@ static int read_inputs(const cli_options *options, inputs *in) {
 }
 
 static int print_text(fore_status status, const fore_error *err, char *text, size_t size) {
-    int code = status ? cli_fail_status(status, err) : cli_print(text, size);
+    int code = status ? cli_fail_status(status, err) : cli_print(text ? text : "", size);
     fore_free(text);
     return code;
 }

@@ -34,7 +34,7 @@ static const fore_kern ref_set = {
 int fore_kern_list(const fore_kern *list[8]) {
     int n = 0;
     list[n++] = &ref_set;
-#if defined(__aarch64__) && defined(FORE_HAVE_NEON)
+#if defined(__aarch64__)
     list[n++] = &fore_kern_neon; /* part of every aarch64 */
 #elif defined(__x86_64__)
     /* F16C, which the sets also use, came before AVX2 in every processor (clang 14 cannot ask for it). */

@@ -2,9 +2,9 @@
 #include "kernels/v16_avx2.h"
 #include "kernels/v16_math.h"
 
-#define V16_MM_DIRECT(X) X(1, 6) X(2, 3) X(3, 2)
+#define V16_MM_DIRECT(X) X(1, 6) X(2, 2) X(3, 2)
 #define V16_MM_TILED(X) X(1) X(2) X(3)
-enum { V16_MM_STREAM_ROWS = 3, V16_MM_FEW = 8, V16_MM_ROWS = 3, V16_MM_WIDE = 2, V16_MM_AHEAD = 4096 };
+enum { V16_MM_STREAM_ROWS = 3, V16_MM_FEW = 8, V16_MM_ROWS = 3, V16_MM_WIDE = 2 };
 
 #define V16_SCORE_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6)
 enum { V16_SCORE_ROWS = 6, V16_SCORE_PANELS = 1 };

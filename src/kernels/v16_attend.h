@@ -22,6 +22,7 @@ typedef struct v16_rows {
     const float *q[FORE_ATTEND_ROWS];
     float *o[FORE_ATTEND_ROWS];
     int keys[FORE_ATTEND_ROWS]; /* not decreasing */
+    float sum[FORE_ATTEND_ROWS]; /* of the weights */
     float *p;                  /* [rows, stride] scores, then weights */
     size_t stride;
     int count;
@@ -202,12 +203,11 @@ static void v16_attend(const fore_attend *a) {
             rows.keys[r] = a->causal ? a->first + (int)t + 1 : a->keys;
             memset(rows.o[r], 0, D * sizeof(float));
         }
-        float sums[FORE_ATTEND_ROWS];
         v16_scores(&rows, a->k, D, a->scale);
-        for (int r = 0; r < rows.count; r++) sums[r] = v16_weights(rows.p + (size_t)r * rows.stride, (size_t)rows.keys[r]);
+        for (int r = 0; r < rows.count; r++) rows.sum[r] = v16_weights(rows.p + (size_t)r * rows.stride, (size_t)rows.keys[r]);
         v16_values(&rows, a);
         for (int r = 0; r < rows.count; r++) {
-            v16 factor = v16_set1(1.0f / sums[r]);
+            v16 factor = v16_set1(1.0f / rows.sum[r]);
             for (size_t d = 0; d < D; d += 16) {
                 size_t n = D - d < 16 ? D - d : 16;
                 v16_store_some(rows.o[r] + d, v16_mul(v16_load_some(rows.o[r] + d, n), factor), n);

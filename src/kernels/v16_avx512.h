@@ -92,13 +92,20 @@ FORE_INLINE v16 v16_fold16(const v16 *v) {
     return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
 }
 FORE_INLINE void v16_fold_many(const v16 *v, int count, float *out) {
-    const int sixteens = count / 16 * 16, fours = count / 4 * 4;
+    const int sixteens = count / 16 * 16, eights = count / 8 * 8, fours = count / 4 * 4;
     FORE_UNROLL for (int i = 0; i < sixteens; i += 16) v16_store(out + i, v16_fold16(v + i));
-    FORE_UNROLL for (int i = sixteens; i < fours; i += 4) {
+    FORE_UNROLL for (int i = sixteens; i < eights; i += 8) {
+        v16 f = v16_fold2(v16_fold4(v[i], v[i + 1], v[i + 2], v[i + 3]), v16_fold4(v[i + 4], v[i + 5], v[i + 6], v[i + 7]));
+        f = _mm512_add_ps(f, _mm512_permute_ps(f, 0xb1));
+        __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 0, 0, 0, 0, 0, 0, 0);
+        _mm256_storeu_ps(out + i, _mm512_castps512_ps256(_mm512_permutexvar_ps(order, f)));
+    }
+    FORE_UNROLL for (int i = eights; i < fours; i += 4) {
         v16 f = v16_fold4(v[i], v[i + 1], v[i + 2], v[i + 3]);
         f = _mm512_add_ps(f, _mm512_permute_ps(f, 0xee));
         f = _mm512_add_ps(f, _mm512_permute_ps(f, 0x55));
-        _mm512_mask_compressstoreu_ps(out + i, 0x1111, f);
+        __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+        _mm_storeu_ps(out + i, _mm512_castps512_ps128(_mm512_permutexvar_ps(order, f)));
     }
     FORE_UNROLL for (int i = fours; i < count; i++) out[i] = v16_fold(v[i]);
 }

@@ -11,6 +11,8 @@
 #ifndef FORE_KERNELS_V16_MATMUL_H
 #define FORE_KERNELS_V16_MATMUL_H
 
+#include <string.h>
+
 #include "kernels/kern.h"
 
 enum { V16_F32, V16_BF16, V16_F16 };
@@ -36,9 +38,7 @@ FORE_INLINE size_t v16_width(const int kind) {
 FORE_INLINE void v16_mm_finish(const int R, const int B, const v16 *acc, float *y, size_t ldy) {
     float out[V16_MM_MOST];
     v16_fold_many(acc, R * B, out);
-    FORE_UNROLL for (int r = 0; r < R; r++) {
-        FORE_UNROLL for (int b = 0; b < B; b++) y[(size_t)r * ldy + (size_t)b] = out[r * B + b];
-    }
+    FORE_UNROLL for (int r = 0; r < R; r++) memcpy(y + (size_t)r * ldy, out + r * B, (size_t)B * sizeof *y);
 }
 
 /* R rows with B outputs, straight from the weights, whose rows are `row` bytes apart. */
@@ -48,12 +48,14 @@ FORE_INLINE void v16_mm_stream(const int kind, const int R, const int B, float *
     FORE_UNROLL for (int i = 0; i < R * B; i++) acc[i] = v16_zero();
     size_t k = 0;
     for (; k + 16 <= K; k += 16) {
+        v16 first = v16_load(x + k);
         FORE_UNROLL for (int b = 0; b < B; b++) {
             const unsigned char *p = w + (size_t)b * row + k * v16_width(kind);
-            __builtin_prefetch(p + V16_MM_AHEAD);
+            __builtin_prefetch(p + (size_t)B * row); /* the next B outputs; harmless behind the last */
             weight[b] = v16_weights16(kind, p);
+            acc[b] = v16_fma(first, weight[b], acc[b]);
         }
-        FORE_UNROLL for (int r = 0; r < R; r++) {
+        FORE_UNROLL for (int r = 1; r < R; r++) {
             v16 in = v16_load(x + (size_t)r * ldx + k);
             v16_pin(&in); /* one load, not one for every use */
             FORE_UNROLL for (int b = 0; b < B; b++) acc[r * B + b] = v16_fma(in, weight[b], acc[r * B + b]);
@@ -103,7 +105,10 @@ FORE_INLINE void v16_mm_tile(const int R, const int B, float *y, size_t ldy, con
     FORE_UNROLL for (int i = 0; i < R * B; i++) acc[i] = begin ? v16_zero() : v16_load(wait + 16 * i);
     size_t k = 0;
     for (; k + 16 <= K; k += 16, w += 16 * B) {
-        FORE_UNROLL for (int b = 0; b < B; b++) weight[b] = v16_load(w + 16 * b);
+        FORE_UNROLL for (int b = 0; b < B; b++) {
+            weight[b] = v16_load(w + 16 * b);
+            __builtin_prefetch(w + 16 * (b + 4 * B)); /* from the second cache, which the hardware does not hide by itself */
+        }
         FORE_UNROLL for (int r = 0; r < R; r++) {
             v16 in = v16_load(x + (size_t)r * ldx + k);
             v16_pin(&in);

@@ -294,6 +294,7 @@ static fore_status dict_add(fore_trun *run, fore_tdict *dict, fore_tval from) {
         return FORE_OK;
     }
     fore_tlist items, pair;
+    if (from.tag == FORE_T_UNDEFINED) return fore_traise_undefined(run, from.as.undefined);
     FORE_TRY(fore_tlist_from(run, from, &items));
     for (size_t i = 0; i < items.count; i++) {
         FORE_TRY(fore_tlist_from(run, items.items[i], &pair));

@@ -47,6 +47,7 @@ static fore_status run_loop(fore_trun *run, fore_tscope *scope, const fore_tnode
     fore_tloop *loop = fore_trun_alloc(run, 1, sizeof *loop);
     if (!loop) return fore_trun_error(run);
     *loop = (fore_tloop){.items = items.items, .count = items.count, .depth0 = depth0, .node = n, .scope = scope};
+    bool completed = false;
     for (size_t i = 0; i < items.count; i++) {
         FORE_TRY(fore_tspend(run, 0));
         fore_tscope *inner = fore_tscope_new(run, scope);
@@ -57,9 +58,11 @@ static fore_status run_loop(fore_trun *run, fore_tscope *scope, const fore_tnode
         FORE_TRY(fore_texec(run, inner, n->body));
         int jump = run->jump;
         run->jump = 0;
+        if (!jump) completed = true;
         if (jump == FORE_N_BREAK) break;
     }
-    if (items.count || !n->orelse) return FORE_OK;
+    /* As jinja2 has it: also when every iteration was left early. */
+    if (completed || !n->orelse) return FORE_OK;
     fore_tscope *inner = fore_tscope_new(run, scope);
     return inner ? fore_texec(run, inner, n->orelse) : fore_trun_error(run);
 }

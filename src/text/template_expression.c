@@ -587,8 +587,7 @@ fore_status fore_tparse_tuple(fore_tparser *p, fore_ttuple_rules rules, fore_tno
     for (;;) {
         fore_tnode *item;
         if (items.count) FORE_TRY(fore_tparse_expect_op(p, ","));
-        if (p->token->kind == FORE_K_VARIABLE_END || p->token->kind == FORE_K_BLOCK_END || fore_tparse_is_op(p, ")") ||
-            (rules.end && fore_tparse_is_name(p, rules.end)))
+        if (p->token->kind == FORE_K_VARIABLE_END || p->token->kind == FORE_K_BLOCK_END || fore_tparse_is_op(p, ")"))
             break;
         FORE_TRY(rules.simple ? parse_primary(p, rules.names_spaces, &item)
                               : fore_tparse_expression(p, rules.with_cond, &item));

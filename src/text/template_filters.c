@@ -165,15 +165,13 @@ static fore_status f_truncate(fore_trun *run, fore_tval v, const fore_tcall *cal
     FORE_TRY(fore_targ_str(run, args[2], "truncate", &end));
     if (args[3].tag != FORE_T_NONE) FORE_TRY(fore_targ_int(run, args[3], "truncate", 5, &leeway));
     if (length < (int64_t)end->chars || leeway < 0) return fore_traise(run, "truncate(): length or leeway is too small");
-    if (v.tag == FORE_T_UNDEFINED) {
+    size_t size;
+    FORE_TRY(fore_tlength(run, v, &size));
+    if ((int64_t)size <= length || (int64_t)size - length <= leeway) {
         *out = v;
         return FORE_OK;
     }
     if (v.tag != FORE_T_STR) return fore_traise(run, "truncate(): expected a string, not %s", fore_ttype_name(v));
-    if ((int64_t)v.as.str->chars <= length || (int64_t)v.as.str->chars - length <= leeway) {
-        *out = v;
-        return FORE_OK;
-    }
     FORE_TRY(fore_tstr_sub(run, v.as.str, 0, (size_t)(length - (int64_t)end->chars), &head));
     if (!fore_ttrue(args[1]) && head.as.str->size) { /* without the last word, unless it is the only one */
         const char *space = memrchr(head.as.str->data, ' ', head.as.str->size);
@@ -433,6 +431,12 @@ static fore_status f_float(fore_trun *run, fore_tval v, const fore_tcall *call, 
 
 static fore_status f_abs(fore_trun *run, fore_tval v, const fore_tcall *call, fore_tval *out) {
     FORE_TRY(fore_tbind(run, call, "abs", "", NULL));
+    if (v.tag == FORE_T_BIG) { /* without its sign */
+        bool negative = v.as.str->data[0] == '-';
+        FORE_TRY(fore_tstr_view(run, v.as.str->data + negative, v.as.str->size - negative, out));
+        out->tag = FORE_T_BIG;
+        return FORE_OK;
+    }
     if (!fore_tis_number(v)) return fore_traise(run, "bad operand type for abs(): '%s'", fore_ttype_name(v));
     return fore_tnegate(run, v, v.tag == FORE_T_FLOAT ? signbit(v.as.real) != 0 : fore_tinteger(v) < 0, out);
 }

@@ -111,7 +111,7 @@ static fore_status lex_comment(lexer *l) {
             return FORE_OK;
         }
     }
-    return fail(l, "Missing end of comment tag");
+    return l->pos < l->size ? fail(l, "Missing end of comment tag") : FORE_OK; /* at the very end it is let through */
 }
 
 /* "{% raw %}" at pos: the position behind it, or 0. */
@@ -142,7 +142,7 @@ static fore_status lex_raw(lexer *l) {
         finish(l, end);
         return FORE_OK;
     }
-    return fail(l, "Missing end of raw directive");
+    return l->pos < l->size ? fail(l, "Missing end of raw directive") : FORE_OK;
 }
 
 static int hex_digit(char c) {

@@ -45,7 +45,8 @@ double fore_treal_parse(const char *text, size_t size) {
 /* Shortest digits that read back to v, with the exponent of the first; digits has no point. */
 static int shortest(double v, char digits[20], int *exponent) {
     char text[40];
-    for (int precision = 14; precision <= 16; precision++) {
+    /* Up to 15 digits always read back, except for denormal numbers, which have fewer. */
+    for (int precision = fabs(v) < 2.3e-308 ? 0 : 14; precision <= 16; precision++) {
         snprintf(text, sizeof text, "%.*e", precision, v);
         int n = 0;
         const char *p = text;

@@ -158,9 +158,9 @@ static fore_status check_target(fore_tparser *p, const fore_tnode *n) {
     return FORE_OK;
 }
 
-static fore_status parse_target(fore_tparser *p, bool names_spaces, const char *end, fore_tnode **out) {
+static fore_status parse_target(fore_tparser *p, bool names_spaces, fore_tnode **out) {
     bool caller = p->uses_caller, varargs = p->uses_varargs, kwargs = p->uses_kwargs;
-    fore_ttuple_rules rules = {.simple = true, .with_cond = true, .names_spaces = names_spaces, .end = end};
+    fore_ttuple_rules rules = {.simple = true, .with_cond = true, .names_spaces = names_spaces};
     FORE_TRY(fore_tparse_tuple(p, rules, out));
     p->uses_caller = caller; /* a target is no use of them */
     p->uses_varargs = varargs;
@@ -184,9 +184,9 @@ static fore_status parse_target_name(fore_tparser *p, const fore_tstr **name, in
 static fore_status parse_for(fore_tparser *p, fore_tnode *n) {
     static const char *const ends[] = {"endfor", "else", NULL}, *const else_ends[] = {"endfor", NULL};
     p->for_depth++;
-    FORE_TRY(parse_target(p, false, "in", &n->b));
+    FORE_TRY(parse_target(p, false, &n->b));
     if (!fore_tparse_skip_name(p, "in")) return unexpected(p, "in");
-    FORE_TRY(fore_tparse_tuple(p, (fore_ttuple_rules){.end = "recursive"}, &n->a));
+    FORE_TRY(fore_tparse_tuple(p, (fore_ttuple_rules){0}, &n->a));
     bool soft = p->soft, in_loop = p->in_loop;
     p->soft = false;
     if (fore_tparse_skip_name(p, "if")) FORE_TRY(fore_tparse_expression(p, true, &n->c));
@@ -225,7 +225,7 @@ static fore_status parse_if(fore_tparser *p, fore_tnode *n) {
 
 static fore_status parse_set(fore_tparser *p, fore_tnode *n) {
     static const char *const ends[] = {"endset", NULL};
-    FORE_TRY(parse_target(p, true, NULL, &n->b));
+    FORE_TRY(parse_target(p, true, &n->b));
     if (fore_tparse_skip_op(p, "=")) return fore_tparse_tuple(p, (fore_ttuple_rules){.with_cond = true}, &n->a);
     n->kind = FORE_N_SETBLOCK;
     bool soft = p->soft;
@@ -349,7 +349,7 @@ static fore_status parse_with(fore_tparser *p, fore_tnode *n) {
         if (items.count) FORE_TRY(fore_tparse_expect_op(p, ","));
         int for_depth = p->for_depth;
         p->for_depth = 0; /* `loop` may be given here */
-        FORE_TRY(parse_target(p, false, NULL, &target));
+        FORE_TRY(parse_target(p, false, &target));
         p->for_depth = for_depth;
         FORE_TRY(fore_tparse_expect_op(p, "="));
         FORE_TRY(fore_tparse_expression(p, true, &value));

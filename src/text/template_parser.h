@@ -51,7 +51,6 @@ typedef struct fore_ttuple_rules {
     bool with_cond;    /* a conditional expression may stand in it */
     bool parentheses;  /* it stands in parentheses, so that it may be empty */
     bool names_spaces; /* ns.x is allowed, as a target */
-    const char *end;   /* a name that ends it, or NULL */
 } fore_ttuple_rules;
 fore_status fore_tparse_tuple(fore_tparser *p, fore_ttuple_rules rules, fore_tnode **out);
 /* Filters behind `node` (NULL: the body of a block); `inline_first`: the first one comes without "|". */

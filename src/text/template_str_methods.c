@@ -307,7 +307,6 @@ static fore_status split_spaces(fore_trun *run, fore_tval self, int64_t max, boo
         fore_tstrip(&p, &n, NULL, !from_right, from_right);
         if (!n) return FORE_OK;
         if (max >= 0 && (int64_t)parts->count == max) {
-            fore_tstrip(&p, &n, NULL, true, true);
             FORE_TRY(piece(run, self, p, n, &v));
             return fore_tvec_push(run, parts, v);
         }

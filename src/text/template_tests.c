@@ -28,8 +28,26 @@ PLAIN(sequence, fore_thas_length(v) && v.tag != FORE_T_VIEW && v.tag != FORE_T_L
 PLAIN(callable, v.tag == FORE_T_FUNCTION || v.tag == FORE_T_METHOD || v.tag == FORE_T_MACRO || v.tag == FORE_T_LOOP ||
                     v.tag == FORE_T_JOINER || v.tag == FORE_T_UNDEFINED)
 PLAIN(escaped, v.tag == FORE_T_STR && v.as.str->markup)
-PLAIN(filter, v.tag == FORE_T_STR && fore_tfilter_find(v.as.str->data, v.as.str->size) != NULL)
-PLAIN(test, v.tag == FORE_T_STR && fore_ttest_find(v.as.str->data, v.as.str->size) != NULL)
+
+/* Looks the name up in a dict: a value that cannot be a key raises. */
+static fore_status is_name(fore_trun *run, fore_tval v, const fore_tcall *call, bool *is_text) {
+    fore_tdict *none;
+    fore_tval found;
+    FORE_TRY(fore_tbind(run, call, "test", "", NULL));
+    FORE_TRY(fore_tdict_new(run, &none));
+    *is_text = v.tag == FORE_T_STR;
+    return fore_tdict_get(run, none, v, &found);
+}
+static fore_status t_filter(fore_trun *run, fore_tval v, const fore_tcall *call, bool *out) {
+    FORE_TRY(is_name(run, v, call, out));
+    *out = *out && fore_tfilter_find(v.as.str->data, v.as.str->size);
+    return FORE_OK;
+}
+static fore_status t_test(fore_trun *run, fore_tval v, const fore_tcall *call, bool *out) {
+    FORE_TRY(is_name(run, v, call, out));
+    *out = *out && fore_ttest_find(v.as.str->data, v.as.str->size);
+    return FORE_OK;
+}
 
 static fore_status is_remainder(fore_trun *run, fore_tval v, fore_tval by, int64_t rest, bool *out) {
     fore_tval r;

@@ -178,9 +178,6 @@ static fore_status json_str(fore_trun *run, fore_buf *buf, const char *data, siz
             if ((uint32_t)*e == c) found = e;
         if (found) {
             snprintf(text, sizeof text, "\\%c", found[1]);
-        } else if (c == 0x7f) { /* a control character that JSON lets through */
-            i++;
-            continue;
         } else if (c >= 0x10000) {
             snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + ((c - 0x10000) & 0x3ff));
         } else {

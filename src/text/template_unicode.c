@@ -221,15 +221,15 @@ static fore_status put_mapped(fore_trun *run, fore_buf *buf, const fore_tstr *s,
         }
         return FORE_OK;
     }
+    if (c == 0x130 && how != FORE_CASE_UPPER && how != FORE_CASE_TITLE) { /* I with a dot: i and a combining dot */
+        FORE_TRY(put(run, buf, 'i'));
+        return put(run, buf, 0x307);
+    }
     switch (how) {
     case FORE_CASE_UPPER: return put(run, buf, (uint32_t)utf8proc_toupper((utf8proc_int32_t)c));
     case FORE_CASE_TITLE: return put(run, buf, (uint32_t)utf8proc_totitle((utf8proc_int32_t)c));
     case FORE_CASE_FOLD: return put(run, buf, c == 0x3c2 ? 0x3c3 : (uint32_t)utf8proc_tolower((utf8proc_int32_t)c));
     default: break;
-    }
-    if (c == 0x130) { /* I with a dot: i and a combining dot */
-        FORE_TRY(put(run, buf, 'i'));
-        return put(run, buf, 0x307);
     }
     if (c == 0x3a3) {
         FORE_TRY(fore_tspend(run, s->size));

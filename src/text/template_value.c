@@ -485,6 +485,20 @@ bool fore_ttrue(fore_tval v) {
     }
 }
 
+static fore_status equal(fore_trun *run, fore_tval a, fore_tval b, int depth, bool *out);
+
+static fore_status equal_dicts(fore_trun *run, const fore_tdict *a, const fore_tdict *b, bool keys_only, int depth,
+                               bool *out) {
+    *out = a->count == b->count;
+    for (size_t i = 0; *out && i < a->count; i++) {
+        fore_tval other;
+        FORE_TRY(fore_tdict_get(run, b, a->pairs[i].key, &other));
+        *out = other.tag != FORE_T_MISSING;
+        if (*out && !keys_only) FORE_TRY(equal(run, a->pairs[i].value, other, depth + 1, out));
+    }
+    return FORE_OK;
+}
+
 static fore_status equal(fore_trun *run, fore_tval a, fore_tval b, int depth, bool *out) {
     *out = false;
     if (depth > FORE_T_MAX_NESTING) return fore_tlimit(run, "values are nested too deeply");
@@ -514,29 +528,23 @@ static fore_status equal(fore_trun *run, fore_tval a, fore_tval b, int depth, bo
         }
         *out = true;
         return FORE_OK;
-    case FORE_T_DICT:
-        if (a.as.dict->count != b.as.dict->count) return FORE_OK;
-        for (size_t i = 0; i < a.as.dict->count; i++) {
-            fore_tval other;
-            FORE_TRY(fore_tdict_get(run, b.as.dict, a.as.dict->pairs[i].key, &other));
-            if (other.tag == FORE_T_MISSING) {
-                *out = false;
-                return FORE_OK;
-            }
-            FORE_TRY(equal(run, a.as.dict->pairs[i].value, other, depth + 1, out));
-            if (!*out) return FORE_OK;
-        }
-        *out = true;
-        return FORE_OK;
+    case FORE_T_DICT: return equal_dicts(run, a.as.dict, b.as.dict, false, depth, out);
     case FORE_T_RANGE: {
         const fore_trange *x = a.as.range, *y = b.as.range;
         *out = x->count == y->count &&
                (!x->count || (x->start == y->start && (x->count == 1 || x->step == y->step)));
         return FORE_OK;
     }
-    case FORE_T_METHOD: *out = a.as.method->call == b.as.method->call && a.as.method->self.as.str == b.as.method->self.as.str; return FORE_OK;
-    default: *out = a.as.str == b.as.str; return FORE_OK; /* the same object */
+    case FORE_T_VIEW: /* keys and items compare as sets; values are objects of their own */
+        if (a.as.view->kind != b.as.view->kind || a.as.view->kind == FORE_T_VALUES) break;
+        return equal_dicts(run, a.as.view->dict, b.as.view->dict, a.as.view->kind == FORE_T_KEYS, depth, out);
+    case FORE_T_METHOD:
+        *out = a.as.method->call == b.as.method->call && a.as.method->self.as.str == b.as.method->self.as.str;
+        return FORE_OK;
+    default: break;
     }
+    *out = a.as.str == b.as.str; /* the same object */
+    return FORE_OK;
 }
 
 fore_status fore_tequal(fore_trun *run, fore_tval a, fore_tval b, bool *out) { return equal(run, a, b, 0, out); }
@@ -546,6 +554,22 @@ static int sign(int c) { return (c > 0) - (c < 0); }
 static int compare_bytes(const char *a, size_t a_size, const char *b, size_t b_size) {
     int c = memcmp(a, b, a_size < b_size ? a_size : b_size);
     return c ? sign(c) : (a_size > b_size) - (a_size < b_size);
+}
+
+/* Numbers of which one at least is beyond 64 bits. */
+static int compare_big(fore_tval a, fore_tval b) {
+    if (a.tag != FORE_T_BIG) return -compare_big(b, a) == -2 ? 2 : -compare_big(b, a);
+    const fore_tstr *x = a.as.str;
+    bool negative = x->data[0] == '-';
+    if (b.tag == FORE_T_FLOAT) {
+        double v = fore_treal_parse(x->data, x->size);
+        return b.as.real != b.as.real ? 2 : (v > b.as.real) - (v < b.as.real);
+    }
+    if (b.tag != FORE_T_BIG) return negative ? -1 : 1;
+    const fore_tstr *y = b.as.str;
+    if (negative != (y->data[0] == '-')) return negative ? -1 : 1;
+    int c = x->size != y->size ? (x->size > y->size ? 1 : -1) : compare_bytes(x->data, x->size, y->data, y->size);
+    return negative ? -c : c;
 }
 
 static fore_status compare(fore_trun *run, fore_tval a, fore_tval b, const char *op, int depth, int *out) {
@@ -577,8 +601,10 @@ static fore_status compare(fore_trun *run, fore_tval a, fore_tval b, const char 
         *out = (x->count > y->count) - (x->count < y->count);
         return FORE_OK;
     }
-    if (a.tag == FORE_T_BIG || b.tag == FORE_T_BIG)
-        return fore_tlimit(run, "integers beyond 64 bits can be printed, not computed with");
+    if ((a.tag == FORE_T_BIG || fore_tis_number(a)) && (b.tag == FORE_T_BIG || fore_tis_number(b))) {
+        *out = compare_big(a, b);
+        return FORE_OK;
+    }
     return fore_traise(run, "'%s' not supported between instances of '%s' and '%s'", op, fore_ttype_name(a),
                        fore_ttype_name(b));
 }

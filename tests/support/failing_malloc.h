@@ -25,6 +25,7 @@
 
 #if FAILING_MALLOC
 static atomic_bool malloc_armed;
+static atomic_bool malloc_stays_out; /* the requests after it are refused too, until disarmed */
 static atomic_long malloc_left;    /* requests before the one that is refused */
 static atomic_bool malloc_refused; /* it was */
 static atomic_long malloc_live;    /* blocks asked for and not freed, since the start */
@@ -47,7 +48,7 @@ void TRUE_ONE(free)(void *p);
 
 static bool malloc_refuses(void) {
     if (!atomic_load(&malloc_armed) || atomic_fetch_sub(&malloc_left, 1) > 0) return false;
-    atomic_store(&malloc_armed, false);
+    atomic_store(&malloc_armed, atomic_load(&malloc_stays_out));
     atomic_store(&malloc_refused, true);
     errno = ENOMEM;
     return true;

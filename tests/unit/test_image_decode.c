@@ -406,6 +406,15 @@ static void test_digest(void **state) {
     rgb[17] = 1;
     fore_pixels_digest(&wide, b);
     assert_memory_not_equal(a, b, FORE_DIGEST);
+    float patches[6] = {1, 2, 3};
+    fore_patches_digest(patches, 6, (int[]){1, 2, 3}, a);
+    fore_patches_digest(patches, 6, (int[]){1, 2, 3}, b);
+    assert_memory_equal(a, b, FORE_DIGEST);
+    fore_patches_digest(patches, 6, (int[]){1, 3, 2}, b);
+    assert_memory_not_equal(a, b, FORE_DIGEST);
+    patches[5] = 1;
+    fore_patches_digest(patches, 6, (int[]){1, 2, 3}, b);
+    assert_memory_not_equal(a, b, FORE_DIGEST);
 }
 
 int main(void) {

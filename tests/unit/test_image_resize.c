@@ -126,8 +126,10 @@ static void test_goldens(void **state) {
             resized++;
 
             float *patches;
-            int grid[3];
+            int grid[3], announced[3];
             assert_int_equal(fore_image_patches(&p, &pixels, item->string, &patches, grid, &err), FORE_OK);
+            assert_int_equal(fore_image_grid(&p, pixels.height, pixels.width, item->string, announced, &err), FORE_OK);
+            assert_memory_equal(grid, announced, sizeof grid);
             for (int i = 0; i < 3; i++)
                 assert_int_equal(grid[i], cJSON_GetArrayItem(cJSON_GetObjectItem(want, "grid_thw"), i)->valueint);
             size_t bytes = (size_t)grid[1] * (size_t)grid[2] * 1536 * sizeof(float);
@@ -242,6 +244,7 @@ static void test_patch_settings(void **state) {
     int grid[3];
     fore_error err = {0};
     in.height = 10;
+    assert_int_equal(fore_image_grid(&p, in.height, in.width, "x.png", grid, NULL), FORE_ERR_INVALID);
     assert_int_equal(fore_image_patches(&p, &in, "x.png", &patches, grid, &err), FORE_ERR_INVALID);
     assert_non_null(strstr(err.text, "x.png"));
     assert_non_null(strstr(err.text, "multiples of 4"));

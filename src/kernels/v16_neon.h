@@ -1,0 +1,125 @@
+/* v16 as four NEON registers, lanes 4i to 4i+3 in v[i]; see v16.h. */
+#ifndef FORE_KERNELS_V16_NEON_H
+#define FORE_KERNELS_V16_NEON_H
+
+#include <arm_neon.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "kernels/transcend_const.h"
+#include "kernels/v16.h"
+
+typedef struct v16 {
+    float32x4_t v[4];
+} v16;
+typedef struct v16m {
+    uint32x4_t v[4];
+} v16m;
+
+/* An operation that does the same to all four registers: expression in i. */
+#define V16_DEFINE(name, params, expression)                                \
+    FORE_INLINE v16 name params {                                           \
+        v16 r;                                                              \
+        FORE_UNROLL for (int i = 0; i < 4; i++) r.v[i] = (expression);      \
+        return r;                                                           \
+    }
+#define V16_DEFINE_MASK(name, params, expression)                           \
+    FORE_INLINE v16m name params {                                          \
+        v16m r;                                                             \
+        FORE_UNROLL for (int i = 0; i < 4; i++) r.v[i] = (expression);      \
+        return r;                                                           \
+    }
+
+V16_DEFINE(v16_zero, (void), vdupq_n_f32(0.0f))
+V16_DEFINE(v16_set1, (float f), vdupq_n_f32(f))
+V16_DEFINE(v16_load, (const float *p), vld1q_f32(p + 4 * i))
+FORE_INLINE void v16_store(float *p, v16 a) {
+    FORE_UNROLL for (int i = 0; i < 4; i++) vst1q_f32(p + 4 * i, a.v[i]);
+}
+FORE_INLINE v16 v16_load_n(const float *p, size_t n) {
+    float whole[16] = {0};
+    memcpy(whole, p, n * sizeof *p);
+    return v16_load(whole);
+}
+FORE_INLINE void v16_store_n(float *p, v16 a, size_t n) {
+    float whole[16];
+    v16_store(whole, a);
+    memcpy(p, whole, n * sizeof *p);
+}
+FORE_INLINE v16 v16_keep_n(v16 a, size_t n) {
+    float whole[16];
+    v16_store(whole, a);
+    return v16_load_n(whole, n);
+}
+FORE_INLINE void v16_pin(v16 *a) { (void)a; }
+V16_DEFINE(v16_add, (v16 a, v16 b), vaddq_f32(a.v[i], b.v[i]))
+V16_DEFINE(v16_sub, (v16 a, v16 b), vsubq_f32(a.v[i], b.v[i]))
+V16_DEFINE(v16_mul, (v16 a, v16 b), vmulq_f32(a.v[i], b.v[i]))
+V16_DEFINE(v16_div, (v16 a, v16 b), vdivq_f32(a.v[i], b.v[i]))
+V16_DEFINE(v16_fma, (v16 a, v16 b, v16 c), vfmaq_f32(c.v[i], a.v[i], b.v[i]))
+/* not vmaxq, which would let a NaN win */
+V16_DEFINE(v16_max, (v16 a, v16 b), vbslq_f32(vcgtq_f32(a.v[i], b.v[i]), a.v[i], b.v[i]))
+
+V16_DEFINE(v16_abs, (v16 a), vabsq_f32(a.v[i]))
+V16_DEFINE(v16_neg, (v16 a), vnegq_f32(a.v[i]))
+V16_DEFINE(v16_sign_of, (v16 a, v16 s), vbslq_f32(vdupq_n_u32(0x80000000u), s.v[i], a.v[i]))
+V16_DEFINE_MASK(v16_gt, (v16 a, v16 b), vcgtq_f32(a.v[i], b.v[i]))
+V16_DEFINE_MASK(v16_lt, (v16 a, v16 b), vcltq_f32(a.v[i], b.v[i]))
+V16_DEFINE_MASK(v16_eq, (v16 a, v16 b), vceqq_f32(a.v[i], b.v[i]))
+V16_DEFINE_MASK(v16_nan, (v16 a), vmvnq_u32(vceqq_f32(a.v[i], a.v[i])))
+V16_DEFINE(v16_select, (v16m m, v16 a, v16 b), vbslq_f32(m.v[i], a.v[i], b.v[i]))
+FORE_INLINE bool v16_any(v16m m) {
+    return vmaxvq_u32(vorrq_u32(vorrq_u32(m.v[0], m.v[1]), vorrq_u32(m.v[2], m.v[3]))) != 0;
+}
+FORE_INLINE size_t v16_first(v16m m) {
+    uint32_t lane[16];
+    for (int i = 0; i < 4; i++) vst1q_u32(lane + 4 * i, m.v[i]);
+    size_t first = 0;
+    while (first < 15 && !lane[first]) first++;
+    return first;
+}
+
+V16_DEFINE(v16_scale2, (v16 p, v16 s),
+           vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(p.v[i]), vshlq_n_u32(vreinterpretq_u32_f32(s.v[i]), 23))))
+FORE_INLINE void v16_split(v16 x, v16 *e, v16 *m) {
+    uint32x4_t half = vdupq_n_u32(FORE_SQRT_HALF_BITS);
+    FORE_UNROLL for (int i = 0; i < 4; i++) {
+        uint32x4_t u = vsubq_u32(vreinterpretq_u32_f32(x.v[i]), half);
+        e->v[i] = vcvtq_f32_s32(vshrq_n_s32(vreinterpretq_s32_u32(u), 23));
+        m->v[i] = vreinterpretq_f32_u32(vaddq_u32(vandq_u32(u, vdupq_n_u32(0x007fffff)), half));
+    }
+}
+
+V16_DEFINE(v16_load_f32, (const unsigned char *p), vreinterpretq_f32_u8(vld1q_u8(p + 16 * i)))
+V16_DEFINE(v16_load_bf16, (const unsigned char *p), vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(vreinterpret_u16_u8(vld1_u8(p + 8 * i))), 16)))
+V16_DEFINE(v16_load_f16, (const unsigned char *p), vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p + 8 * i))))
+FORE_INLINE v16 v16_load_f32_n(const unsigned char *p, size_t n) {
+    unsigned char whole[64] = {0};
+    memcpy(whole, p, 4 * n);
+    return v16_load_f32(whole);
+}
+FORE_INLINE v16 v16_load_bf16_n(const unsigned char *p, size_t n) {
+    unsigned char whole[32] = {0};
+    memcpy(whole, p, 2 * n);
+    return v16_load_bf16(whole);
+}
+FORE_INLINE v16 v16_load_f16_n(const unsigned char *p, size_t n) {
+    unsigned char whole[32] = {0};
+    memcpy(whole, p, 2 * n);
+    return v16_load_f16(whole);
+}
+
+FORE_INLINE float v16_fold(v16 a) {
+    float32x4_t four = vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3]));
+    float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
+    return vget_lane_f32(vpadd_f32(two, two), 0);
+}
+FORE_INLINE float v16_fold_max(v16 a) { /* of what holds no NaN */
+    return vmaxvq_f32(vmaxq_f32(vmaxq_f32(a.v[0], a.v[1]), vmaxq_f32(a.v[2], a.v[3])));
+}
+FORE_INLINE void v16_fold_many(const v16 *v, int count, float *out) {
+    FORE_UNROLL for (int i = 0; i < count; i++) out[i] = v16_fold(v[i]);
+}
+
+#endif
