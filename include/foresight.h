@@ -265,7 +265,7 @@ FORE_API fore_status fore_session_next(fore_session *session, fore_chunk *chunk,
 
 typedef struct fore_draft_stats {
     uint64_t rounds, tokens;                   /* with at least one draft, and tokens of those rounds */
-    uint64_t drafted[FORE_DRAFT_MAX], accepted[FORE_DRAFT_MAX]; /* by depth; accepted with all before it */
+    uint64_t drafted[FORE_DRAFT_MAX], accepted[FORE_DRAFT_MAX]; /* by depth: made; right together with all before it */
 } fore_draft_stats;
 
 typedef struct fore_stats {
