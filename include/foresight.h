@@ -87,7 +87,8 @@ FORE_API fore_status fore_template_render(const fore_template *t, const char *va
 
 typedef struct fore_model fore_model;
 
-/* Called now and then from long calls; `done` of `total` units of `stage` ("load", "vision", "prefill"). A return other
+/* Called now and then from long calls (after each layer, mostly); `done` of `total` units of `stage` ("load", "vision",
+ * "prefill"). A return other
  * than 0 cancels the call (FORE_ERR_CANCELLED). */
 typedef int (*fore_progress)(void *user, const char *stage, uint64_t done, uint64_t total);
 
@@ -95,6 +96,8 @@ typedef struct fore_model_options {
     const char *isa;        /* "ref", "avx2", "avx512", "neon"; NULL: the best that this machine has */
     fore_progress progress; /* may be NULL */
     void *user;
+    bool no_mtp;              /* leaves the draft head out */
+    const char *mtp_contract; /* JSON object of contract fields that win over the checkpoint's own; NULL: none */
 } fore_model_options;
 
 /* Opens a Hugging Face checkpoint folder; weights are mapped, not copied. options may be NULL. A folder without a
@@ -114,15 +117,21 @@ typedef struct fore_model_info {
     int vision_depth, vision_hidden_size, patch_size, merge_size;
     bool mtp_declared;
     int mtp_layers, mtp_tensors; /* declared layers, and tensors found under the MTP prefixes */
+    bool mtp_attached;           /* the draft head is ready */
+    const char *mtp_source;      /* where its weights come from, with how its norms are encoded; "" when not attached */
+    const char *mtp_note;        /* why it is not attached; "" when it is */
     uint64_t text_parameters, vision_parameters, mtp_parameters, weight_bytes, tensor_count, file_count;
 } fore_model_info;
 
 FORE_API void fore_model_get_info(const fore_model *model, fore_model_info *out);
 
+/* Field `index` of the draft head's contract (how the head is fed), as text, and which source set it; false past the last. */
+FORE_API bool fore_model_get_contract(const fore_model *model, int index, const char **name, const char **value, const char **source);
+
 /* Bytes that a session will take, before they are taken. */
 typedef struct fore_plan {
     uint64_t weights;                      /* mapped */
-    uint64_t kv, recurrent, scratch, total; /* of one session with this context; total without the weights */
+    uint64_t kv, recurrent, scratch, draft, total; /* of one session with this context; total without the weights */
 } fore_plan;
 FORE_API void fore_model_plan(const fore_model *model, int context, fore_plan *out); /* context 0: the default one */
 
@@ -157,6 +166,26 @@ typedef struct fore_sampling {
 /* The checkpoint's generation_config.json, else greedy. */
 FORE_API void fore_model_default_sampling(const fore_model *model, fore_sampling *out);
 
+/* Drafting: the checkpoint's own head proposes tokens, the model checks several at once. It changes the speed, never the answer
+ * (with the rejection sampler: never the distribution). */
+enum { FORE_DRAFT_MAX = 8, FORE_DRAFT_AUTO = -1 };
+typedef enum fore_draft_sampler {
+    FORE_SAMPLER_SEEDED,   /* every row is sampled with the noise of its position: the text is that of the seed at any depth */
+    FORE_SAMPLER_REJECTION /* drafts are accepted with probability min(1, p/q): the same distribution, other texts by depth */
+} fore_draft_sampler;
+
+/* What a draft head may be denied, to measure what it is worth. */
+enum { FORE_ABLATE_SPLICE = 1, FORE_ABLATE_DELTA = 2, FORE_ABLATE_HISTORY = 4 };
+
+typedef struct fore_draft {
+    int depth; /* drafts a round, 0 (none) to FORE_DRAFT_MAX, or FORE_DRAFT_AUTO: chosen by measured cost and acceptance */
+    fore_draft_sampler sampler; /* greedy (temperature 0) is the same with either */
+    unsigned ablate;            /* FORE_ABLATE_*: for experiments; accepts fewer drafts, the answer stays */
+    bool wrong;                 /* for experiments: every draft is made wrong */
+    const int32_t *replay;      /* for experiments: drafts are taken from this answer instead of the head; borrowed until the */
+    size_t replay_count;        /* last next */
+} fore_draft;
+
 typedef struct fore_limits {
     uint64_t image_bytes, image_pixels; /* of one picture: 64 MiB encoded, 100 million pixels decoded */
     int image_side;                     /* 30,000 */
@@ -183,6 +212,7 @@ typedef struct fore_request {
     size_t stop_count;
     bool ignore_eos;
     int prefill_chunk; /* 0: the default */
+    fore_draft draft;  /* FORE_DRAFT_AUTO by fore_request_init when the model has a draft head */
     fore_limits limits;
     fore_progress progress;
     void *user;
@@ -208,16 +238,26 @@ FORE_API fore_status fore_session_new(const fore_model *model, const fore_sessio
 FORE_API void fore_session_free(fore_session *session);
 
 /* Takes the full conversation: renders, tokenises, sees the pictures, prefills (a prefix that the session has already
- * seen is not computed again). After a failure the session is as before or empty, and can begin again. */
+ * seen is not computed again). After a failure the session is as before, or empty, or has seen a beginning of the prompt; it
+ * can begin again. */
 FORE_API fore_status fore_session_begin(fore_session *session, const fore_request *request, fore_error *err);
 
 typedef enum fore_finish { FORE_FINISH_NONE, FORE_FINISH_STOP, FORE_FINISH_LENGTH } fore_finish;
+
+typedef enum fore_mark {
+    FORE_MARK_PLAIN,      /* no draft was made for its place */
+    FORE_MARK_ACCEPTED,   /* drafted, and right */
+    FORE_MARK_CORRECTION, /* in the place of a wrong draft */
+    FORE_MARK_BONUS       /* after the last draft, all of them right */
+} fore_mark;
 
 typedef struct fore_chunk {
     const char *text; /* whole characters, borrowed until the next call on the session */
     size_t size;      /* 0 when a character or a possible stop string is still incomplete */
     const int32_t *ids; /* tokens of this round, end token included; borrowed likewise */
     size_t id_count;
+    const uint8_t *marks;     /* [id_count] fore_mark; borrowed likewise */
+    const size_t *text_ends;  /* [id_count] bytes of text after each token; borrowed likewise */
     fore_finish finish; /* NONE: call again; STOP: end token or stop string; LENGTH: max_tokens or context full */
 } fore_chunk;
 
@@ -225,13 +265,26 @@ typedef struct fore_chunk {
  * FORE_ERR_INVALID until the next begin. */
 FORE_API fore_status fore_session_next(fore_session *session, fore_chunk *chunk, fore_error *err);
 
+typedef struct fore_draft_stats {
+    uint64_t rounds, tokens;                   /* with at least one draft, and tokens of those rounds */
+    uint64_t drafted[FORE_DRAFT_MAX], accepted[FORE_DRAFT_MAX]; /* by depth: made; right together with all before it */
+} fore_draft_stats;
+
 typedef struct fore_stats {
+    fore_draft_stats draft[2]; /* [1]: after a picture, [0]: no picture before it */
+    uint64_t rounds;           /* passes of the trunk while generating */
+    uint64_t history_missing;  /* rows of the prompt that the draft head has not seen */
+    double draft_seconds, verify_seconds, commit_seconds; /* parts of decode_seconds */
     uint64_t prompt_tokens, image_tokens, reused_tokens, generated_tokens, images;
     double image_seconds, vision_seconds, prefill_seconds, decode_seconds, sample_seconds;
     uint64_t state_bytes;
     const char *stop; /* the stop string that ended it, or NULL; borrowed until the next begin */
 } fore_stats;
 FORE_API void fore_session_get_stats(const fore_session *session, fore_stats *out); /* of the request begun last */
+
+/* A digest of everything that the session would go on from: the tokens that it has seen, keys, values and recurrent state. Two
+ * sessions of one model with equal digests answer equally. */
+FORE_API void fore_session_digest(const fore_session *session, uint8_t digest[32]);
 
 /* What another implementation needs to compare with: everything of one forward pass over the prompt. */
 typedef struct fore_trace {

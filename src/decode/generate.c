@@ -1,31 +1,102 @@
-/* The generate loop: one round a call. Without drafts a round is one token. */
+/* The generate loop: one round a call. A round drafts (or not), lets the trunk check pending token and drafts in one pass, and
+ * says what the sampler makes of the rows, one by one, as long as the drafts agree. Depth 0 is a round of one token. */
 #include "decode/session.h"
 
 #include <string.h>
 
-/* Feeds the pending token to the trunk; afterwards the logits of the next position are there. */
-static void advance(fore_session *s) {
-    const fore_network *network = &s->model->network;
-    fore_weight_row(network->kern, &network->embed, s->pending, s->embeddings);
-    int32_t position = s->state.length + s->delta; /* on all axes, also long after the last picture */
-    const fore_batch batch = {
-        .T = 1,
-        .embeddings = s->embeddings,
-        .positions = {&position, &position, &position},
-        .hidden = s->hidden,
-    };
-    s->ids[s->state.length] = s->pending;
-    fore_trunk_forward(&s->engine, network, &s->state, &s->scratch, &batch);
-    fore_trunk_logits(&s->engine, network, s->hidden, 1, s->logits);
-    s->pending = -1;
-    s->has_logits = true;
-}
+typedef struct round {
+    int drafts;                      /* made, 0 .. FORE_DRAFT_MAX */
+    int32_t draft[FORE_DRAFT_MAX];
+    bool windowed;                   /* rows wait for their commit */
+    uint64_t place;                  /* sequence index of the first token that the round can say */
+} round;
 
-static bool is_end(const fore_session *s, int32_t id) {
+bool fore_session_is_end(const fore_session *s, int32_t id) {
     if (s->ignore_eos) return false;
     for (int i = 0; i < s->model->eos_count; i++)
         if (s->model->eos[i] == id) return true;
     return false;
+}
+
+/* Drafts that this round may make: within the request's tokens and the context, as deep as asked. */
+static int depth_of(fore_session *s) {
+    int depth = s->draft.depth, most = s->context - 1 - s->state.length;
+    if (s->max_tokens && s->max_tokens - s->generated - 1 < most) most = s->max_tokens - s->generated - 1;
+    if (most > FORE_DRAFT_MAX) most = FORE_DRAFT_MAX;
+    if (depth == FORE_DRAFT_AUTO) return most > 0 ? fore_pace_choose(&s->pace, most) : 0;
+    return depth < most ? depth : most > 0 ? most : 0;
+}
+
+/* The drafts of a round, by the head or from a recorded answer; on purpose wrong when that is asked for. */
+static int make_drafts(fore_session *s, int depth, int32_t *draft) {
+    int n = 0;
+    if (s->draft.replay) {
+        while (n < depth && s->replayed + (size_t)n < s->draft.replay_count) {
+            draft[n] = s->draft.replay[s->replayed + (size_t)n];
+            n++;
+        }
+    } else {
+        n = fore_drafter_propose(s, depth, draft);
+    }
+    int V = s->model->network.config.text.vocab_size;
+    for (int i = 0; i < n; i++) { /* a replayed answer may hold anything */
+        if (draft[i] < 0 || draft[i] >= V) n = i;
+    }
+    if (s->draft.wrong)
+        for (int i = 0; i < n; i++) draft[i] = (draft[i] + 1 + (int32_t)(s->state.length % 7)) % V;
+    return n;
+}
+
+/* One pass of the trunk over the pending token and the drafts; logits of every row. */
+static void check(fore_session *s, round *r) {
+    const fore_network *network = &s->model->network;
+    size_t C = (size_t)network->config.text.hidden_size;
+    int n = r->drafts + 1;
+    int32_t positions[FORE_DRAFT_MAX + 1];
+    for (int i = 0; i < n; i++) {
+        int32_t id = i ? r->draft[i - 1] : s->pending;
+        fore_weight_row(network->kern, &network->embed, id, s->embeddings + (size_t)i * C);
+        positions[i] = s->state.length + i + s->delta; /* on all axes, also long after the last picture */
+    }
+    r->windowed = r->drafts > 0;
+    const fore_batch batch = {
+        .T = n,
+        .embeddings = s->embeddings,
+        .positions = {positions, positions, positions},
+        .hidden = s->hidden,
+        .residual = s->residual,
+        .window = r->windowed ? &s->window : NULL,
+    };
+    s->ids[s->state.length] = s->pending;
+    fore_trunk_forward(&s->engine, network, &s->state, &s->scratch, &batch);
+    fore_trunk_logits(&s->engine, network, s->hidden, n, s->logits);
+}
+
+/* Draft and check, unless the prompt's own logits are still unused. */
+static void compute(fore_session *s, round *r) {
+    r->place = (uint64_t)s->state.length;
+    if (s->has_logits) return;
+    r->place++;
+    double t0 = fore_session_clock();
+    int depth = depth_of(s);
+    if (depth) r->drafts = make_drafts(s, depth, r->draft);
+    double t1 = fore_session_clock();
+    check(s, r);
+    s->stats.rounds++;
+    s->stats.draft_seconds += t1 - t0;
+    s->stats.verify_seconds += fore_session_clock() - t1;
+}
+
+/* The token of row i. *agrees: it is the draft made for its place. */
+static int32_t choose(fore_session *s, const round *r, int i, bool *agrees) {
+    const float *logits = s->logits + (size_t)i * (size_t)s->model->network.config.text.vocab_size;
+    uint64_t place = r->place + (uint64_t)i;
+    *agrees = false;
+    if (s->rejection && i < r->drafts)
+        return fore_rejection_choose(s->rejection, s->sampler, logits, i, place, r->draft[i], agrees);
+    int32_t id = fore_sampler_choose(s->sampler, logits, place);
+    *agrees = i < r->drafts && id == r->draft[i];
+    return id;
 }
 
 /* Text of a token through the detokeniser and the stop strings into s->text. id < 0: the end, what is held back comes out. */
@@ -48,46 +119,92 @@ static fore_status say(fore_session *s, int32_t id, bool *stopped, fore_error *e
     return st ? fore_fail(err, st, "answer: %s while keeping its text", fore_status_name(st)) : FORE_OK;
 }
 
+/* A token becomes part of the answer; *finish tells whether it ends it. `length`: tokens before it. */
+static fore_status take_token(fore_session *s, int32_t id, uint64_t length, fore_finish *finish, fore_error *err) {
+    fore_sampler_count(s->sampler, id, true);
+    s->pending = id;
+    s->generated++;
+    s->replayed++;
+    s->stats.generated_tokens++;
+    *finish = FORE_FINISH_NONE;
+    bool stopped = false;
+    fore_status st = FORE_OK;
+    if (fore_session_is_end(s, id)) {
+        *finish = FORE_FINISH_STOP;
+    } else {
+        st = say(s, id, &stopped, err);
+        if (stopped) *finish = FORE_FINISH_STOP;
+        else if ((s->max_tokens && s->generated >= s->max_tokens) || length >= (uint64_t)s->context) *finish = FORE_FINISH_LENGTH;
+    }
+    if (!st && *finish != FORE_FINISH_NONE && !stopped) {
+        st = say(s, -1, &stopped, err);
+        if (stopped) *finish = FORE_FINISH_STOP;
+    }
+    return st;
+}
+
+/* The trunk's state takes the rows of what was said before the last token; the head's history follows. */
+static void commit(fore_session *s, const round *r, int said) {
+    if (s->has_logits) { /* the first token of an answer: nothing to commit */
+        s->has_logits = false;
+        return;
+    }
+    double t0 = fore_session_clock();
+    for (int i = 1; i < said; i++) s->ids[r->place + (uint64_t)i - 1] = s->round_ids[i - 1];
+    if (r->windowed) fore_trunk_commit(&s->engine, &s->model->network, &s->state, &s->scratch, &s->window, said);
+    fore_drafter_follow(s, fore_session_head_input(s), said);
+    s->stats.commit_seconds += fore_session_clock() - t0;
+}
+
+static void keep_statistics(fore_session *s, const round *r, int said, int agreed, bool ended) {
+    if (!r->drafts) return;
+    fore_draft_stats *d = &s->stats.draft[s->stats.images > 0];
+    d->rounds++;
+    d->tokens += (uint64_t)said;
+    for (int i = 0; i < r->drafts && (!ended || i < said); i++) { /* a draft behind the end of the answer was never judged */
+        d->drafted[i]++;
+        d->accepted[i] += i < agreed;
+    }
+}
+
 fore_status fore_session_next(fore_session *s, fore_chunk *chunk, fore_error *err) {
     *chunk = (fore_chunk){0};
     if (!s->active) return fore_fail(err, FORE_ERR_INVALID, "session: nothing to go on with; begin a request first");
     /* Text of a whole round fits without taking memory later, unless a single token is longer than this. */
-    if (fore_buf_reserve(&s->piece, 256) || fore_buf_reserve(&s->text, 1024)) return fore_fail_nomem(err, "the answer's text");
+    if (fore_buf_reserve(&s->piece, 256) || fore_buf_reserve(&s->text, 2048)) return fore_fail_nomem(err, "the answer's text");
     s->text.size = 0;
     s->text.data[0] = 0;
-    double t0 = fore_session_clock();
-    if (!s->has_logits) advance(s);
+    double t0 = fore_session_clock(), draft0 = s->stats.draft_seconds, verify0 = s->stats.verify_seconds;
+    round r = {0};
+    compute(s, &r);
     double t1 = fore_session_clock();
-    int32_t id = fore_sampler_choose(s->sampler, s->logits, (uint64_t)s->state.length);
-    double t2 = fore_session_clock();
-    fore_sampler_count(s->sampler, id, true);
-    s->has_logits = false;
-    s->pending = id;
-    s->round_ids[0] = id;
-    s->generated++;
-    s->stats.generated_tokens++;
-    s->stats.decode_seconds += t1 - t0;
-    s->stats.sample_seconds += t2 - t1;
-
     fore_finish finish = FORE_FINISH_NONE;
-    bool stopped = false;
     fore_status st = FORE_OK;
-    if (is_end(s, id)) {
-        finish = FORE_FINISH_STOP;
-    } else {
-        st = say(s, id, &stopped, err);
-        if (stopped) finish = FORE_FINISH_STOP;
-        else if ((s->max_tokens && s->generated >= s->max_tokens) || s->state.length >= s->context) finish = FORE_FINISH_LENGTH;
+    int said = 0, agreed = 0;
+    for (bool agrees = true; agrees && said <= r.drafts && finish == FORE_FINISH_NONE && !st;) {
+        int32_t id = choose(s, &r, said, &agrees);
+        s->round_ids[said] = id;
+        s->round_marks[said] = (uint8_t)(agrees ? FORE_MARK_ACCEPTED : !r.drafts ? FORE_MARK_PLAIN : said < r.drafts ? FORE_MARK_CORRECTION : FORE_MARK_BONUS);
+        agreed += agrees;
+        st = take_token(s, id, r.place + (uint64_t)said, &finish, err);
+        s->round_ends[said++] = s->text.size;
     }
-    if (!st && finish != FORE_FINISH_NONE && !stopped) {
-        st = say(s, -1, &stopped, err);
-        if (stopped) finish = FORE_FINISH_STOP;
-    }
-    if (st) {
-        s->active = false; /* the token is in the timeline, its text is lost */
-        return st;
-    }
-    if (finish != FORE_FINISH_NONE) s->active = false;
-    *chunk = (fore_chunk){.text = s->text.data, .size = s->text.size, .ids = s->round_ids, .id_count = 1, .finish = finish};
+    double t2 = fore_session_clock();
+    commit(s, &r, said);
+    keep_statistics(s, &r, said, agreed, finish != FORE_FINISH_NONE);
+    double t3 = fore_session_clock();
+    if (s->draft.depth == FORE_DRAFT_AUTO && s->stats.rounds)
+        fore_pace_learn(&s->pace, r.drafts, agreed, s->stats.verify_seconds - verify0 + (t3 - t2), s->stats.draft_seconds - draft0);
+    s->stats.decode_seconds += t1 - t0 + (t3 - t2);
+    s->stats.sample_seconds += t2 - t1;
+    if (st || finish != FORE_FINISH_NONE) s->active = false;
+    if (st) return st; /* the tokens are in the timeline, their text is lost */
+    *chunk = (fore_chunk){.text = s->text.data,
+                          .size = s->text.size,
+                          .ids = s->round_ids,
+                          .id_count = (size_t)said,
+                          .marks = s->round_marks,
+                          .text_ends = s->round_ends,
+                          .finish = finish};
     return FORE_OK;
 }

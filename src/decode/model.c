@@ -1,6 +1,7 @@
 /* Opening a checkpoint folder as a fore_model, and what is known about it; see model.h. */
 #include "decode/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +11,6 @@
 #include "model/trunk.h"
 
 enum { JSON_LIMIT = 64 << 20, TEMPLATE_LIMIT = 4 << 20 };
-
-const char *fore_version(void) { return FORE_VERSION; }
-
-void fore_free(void *p) { free(p); }
 
 static void add_eos(fore_model *m, int32_t id) {
     if (id < 0) return;
@@ -137,6 +134,32 @@ static fore_status check_processor(const fore_model *m, fore_error *err) {
                      p->patch_size, p->temporal_patch_size, p->merge_size, v->patch_size, v->temporal_patch_size, v->spatial_merge_size);
 }
 
+/* The draft head, unless the caller does not want it. */
+static fore_status load_mtp(fore_model *m, const fore_model_options *o, fore_error *err) {
+    if (o && o->no_mtp) {
+        snprintf(m->mtp.why, sizeof m->mtp.why, "it was left out on request");
+        fore_contract_init(&m->mtp.contract);
+        return FORE_OK;
+    }
+    cJSON *contract = NULL;
+    fore_status s = FORE_OK;
+    if (o && o->mtp_contract) s = fore_json_parse(o->mtp_contract, strlen(o->mtp_contract), "the given MTP contract", &contract, err);
+    if (!s) s = fore_mtp_open(m->dir, &m->network, contract, &m->mtp, err);
+    cJSON_Delete(contract);
+    if (!s && m->mtp.attached)
+        snprintf(m->mtp_source, sizeof m->mtp_source, "%s, norms %s (%s)", m->mtp.source, m->mtp.norms_absolute ? "absolute" : "zero-centred",
+                 m->mtp.norms_rule);
+    return s;
+}
+
+bool fore_model_get_contract(const fore_model *m, int index, const char **name, const char **value, const char **source) {
+    if (index < 0 || index >= FORE_CONTRACT_FIELDS) return false;
+    *name = fore_contract_field_name((fore_contract_field)index);
+    *value = m->mtp.contract.value[index];
+    *source = fore_contract_source_name(m->mtp.contract.source[index]);
+    return true;
+}
+
 fore_status fore_model_open(const char *dir, const fore_model_options *options, fore_model **out, fore_error *err) {
     *out = NULL;
     if (!fore_dir_exists(dir))
@@ -150,6 +173,7 @@ fore_status fore_model_open(const char *dir, const fore_model_options *options, 
     if (!m->dir) s = fore_fail_nomem(err, "a model");
     else memcpy(m->dir, dir, strlen(dir) + 1);
     if (!s) s = fore_network_open(dir, kern, &m->network, err);
+    if (!s) s = load_mtp(m, options, err);
     if (!s && options && options->progress && options->progress(options->user, "load", 1, 2))
         s = fore_fail(err, FORE_ERR_CANCELLED, "cancelled while loading");
     if (!s) s = fore_generation_config_read(dir, &m->generation, err);
@@ -176,6 +200,7 @@ void fore_model_close(fore_model *m) {
     fore_tokenizer_close(m->tokenizer);
     fore_template_free(m->chat_template);
     cJSON_Delete(m->template_tokens);
+    fore_mtp_close(&m->mtp);
     fore_network_close(&m->network);
     free(m->dir);
     free(m);
@@ -212,6 +237,9 @@ void fore_model_get_info(const fore_model *m, fore_model_info *out) {
         .mtp_declared = t->mtp_num_hidden_layers > 0,
         .mtp_layers = t->mtp_num_hidden_layers,
         .mtp_tensors = m->network.mtp_tensors,
+        .mtp_attached = m->mtp.attached,
+        .mtp_source = m->mtp_source,
+        .mtp_note = m->mtp.why,
         .text_parameters = m->network.text_parameters,
         .vision_parameters = m->network.vision_parameters,
         .mtp_parameters = m->network.mtp_parameters,
@@ -244,10 +272,17 @@ void fore_model_plan(const fore_model *model, int context, fore_plan *out) {
     if (fore_state_plan(t, context, &kv, &recurrent, NULL)) kv = SIZE_MAX / 4;
     if (fore_scratch_plan(t, FORE_DEFAULT_CHUNK, context, threads, &scratch, NULL)) scratch = SIZE_MAX / 4;
     size_t rows = FORE_DEFAULT_CHUNK;
+    size_t draft = 0, window = 0, none = 0;
+    if (model->mtp.attached) {
+        if (fore_state_plan(&model->mtp.text, context, &draft, &none, NULL)) draft = SIZE_MAX / 8;
+        if (fore_window_plan(t, FORE_DRAFT_MAX + 1, &window, NULL)) window = SIZE_MAX / 8;
+        draft += window + ((size_t)(FORE_DRAFT_MAX + 1) * (size_t)t->vocab_size + 8 * rows * (size_t)t->hidden_size) * sizeof(float);
+    }
     scratch += (rows * 2 * (size_t)t->hidden_size + (size_t)t->vocab_size + (size_t)context) * sizeof(float);
     *out = (fore_plan){.weights = fore_store_bytes(model->network.store),
                        .kv = kv,
                        .recurrent = recurrent,
                        .scratch = scratch,
-                       .total = (uint64_t)kv + recurrent + scratch};
+                       .draft = draft,
+                       .total = (uint64_t)kv + recurrent + scratch + draft};
 }

@@ -7,13 +7,15 @@
 
 #include "decode/generation_config.h"
 #include "image/image.h"
-#include "model/weights.h"
+#include "model/mtp.h"
 
 enum { FORE_MODEL_EOS = 32, FORE_DEFAULT_CONTEXT = 32768, FORE_DEFAULT_CHUNK = 256 };
 
 struct fore_model {
     char *dir;                    /* owned */
     fore_network network;
+    fore_mtp mtp; /* the draft head; mtp.attached tells */
+    char mtp_source[320];
     fore_tokenizer *tokenizer;    /* owned; NULL when the folder has none */
     fore_template *chat_template; /* owned; NULL when there is none or it does not compile */
     fore_error template_error;    /* why chat_template is NULL */

@@ -11,30 +11,55 @@ double fore_session_clock(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-fore_status fore_session_reserve(fore_session *s, int rows, fore_error *err) {
+/* Scratch, embeddings and hiddens of a pass of up to `rows` rows. */
+static fore_status reserve_rows(fore_session *s, int rows, fore_error *err) {
     const fore_text_config *t = &s->model->network.config.text;
-    if (rows > s->context) rows = s->context;
-    if (rows < 1) rows = 1;
+    bool residual = s->model->mtp.attached && s->model->mtp.contract.base_pre_norm;
     if (rows == s->scratch.rows) return FORE_OK;
     fore_scratch scratch;
     fore_status st = fore_scratch_new(t, rows, s->context, fore_pool_threads(s->pool), &scratch, err);
     if (st) return st;
     size_t floats = (size_t)rows * (size_t)t->hidden_size;
     float *embeddings = malloc(floats * sizeof *embeddings), *hidden = malloc(floats * sizeof *hidden);
-    if (!embeddings || !hidden) {
+    float *before = residual ? malloc(floats * sizeof *before) : NULL;
+    if (!embeddings || !hidden || (residual && !before)) {
         free(embeddings);
         free(hidden);
+        free(before);
         fore_scratch_free(&scratch);
         return fore_fail_nomem(err, "the memory of a chunk");
     }
     fore_scratch_free(&s->scratch);
     free(s->embeddings);
     free(s->hidden);
+    free(s->residual);
     s->scratch = scratch;
     s->embeddings = embeddings;
     s->hidden = hidden;
+    s->residual = before;
     return FORE_OK;
 }
+
+fore_status fore_session_reserve(fore_session *s, int rows, bool drafts, fore_error *err) {
+    const fore_text_config *t = &s->model->network.config.text;
+    s->chunk = rows < 1 ? 1 : rows > s->context ? s->context : rows;
+    int most = s->chunk;
+    if (drafts && most < FORE_DRAFT_CARRY) most = FORE_DRAFT_CARRY; /* also more than a window */
+    fore_status st = reserve_rows(s, most, err);
+    if (st || !drafts) return st;
+    if (!s->window.rows) st = fore_window_new(t, FORE_DRAFT_MAX + 1, &s->window, err);
+    if (!st && s->logit_rows < FORE_DRAFT_MAX + 1) {
+        float *logits = malloc((size_t)t->vocab_size * (FORE_DRAFT_MAX + 1) * sizeof *logits);
+        if (!logits) return fore_fail_nomem(err, "the logits of a window");
+        free(s->logits);
+        s->logits = logits;
+        s->logit_rows = FORE_DRAFT_MAX + 1;
+        s->has_logits = false;
+    }
+    return st ? st : fore_drafter_reserve(&s->drafter, s->model, s->context, most, err);
+}
+
+const float *fore_session_head_input(const fore_session *s) { return s->residual ? s->residual : s->hidden; }
 
 fore_status fore_session_new(const fore_model *model, const fore_session_options *options, fore_session **out, fore_error *err) {
     *out = NULL;
@@ -50,15 +75,17 @@ fore_status fore_session_new(const fore_model *model, const fore_session_options
     s->model = model;
     s->context = context;
     s->pending = -1;
+    fore_pace_init(&s->pace);
     fore_status st = fore_pool_new(threads, &s->pool, err);
     s->engine = (fore_engine){model->network.kern, s->pool};
     if (!st) st = fore_state_new(t, context, &s->state, err);
     if (!st) {
         s->ids = malloc((size_t)context * sizeof *s->ids);
         s->logits = malloc((size_t)t->vocab_size * sizeof *s->logits);
+        s->logit_rows = 1;
         if (!s->ids || !s->logits) st = fore_fail_nomem(err, "a session");
     }
-    if (!st) st = fore_session_reserve(s, FORE_DEFAULT_CHUNK, err);
+    if (!st) st = fore_session_reserve(s, FORE_DEFAULT_CHUNK, false, err);
     if (st) {
         fore_session_free(s);
         return st;
@@ -82,12 +109,16 @@ void fore_session_free(fore_session *s) {
     fore_sampler_free(s->sampler);
     fore_buf_free(&s->piece);
     fore_buf_free(&s->text);
+    fore_rejection_free(s->rejection);
+    fore_drafter_free(&s->drafter);
+    fore_window_free(&s->window);
     fore_scratch_free(&s->scratch);
     fore_state_free(&s->state);
     free(s->ids);
     free(s->seen);
     free(s->embeddings);
     free(s->hidden);
+    free(s->residual);
     free(s->logits);
     fore_pool_free(s->pool);
     free(s);
@@ -99,6 +130,7 @@ void fore_session_reset(fore_session *s) {
     s->has_logits = false;
     s->pending = -1;
     s->active = false;
+    s->drafter.keeping = false;
 }
 
 static fore_status copy_stop(fore_session *s, const fore_request *r, fore_error *err) {
@@ -119,6 +151,23 @@ static fore_status copy_stop(fore_session *s, const fore_request *r, fore_error 
     return FORE_OK;
 }
 
+static fore_status take_draft(fore_session *s, const fore_request *r, fore_error *err) {
+    const fore_draft *d = &r->draft;
+    if (d->depth < FORE_DRAFT_AUTO || d->depth > FORE_DRAFT_MAX)
+        return fore_fail(err, FORE_ERR_INVALID, "request: draft depth %d; expected 0 to %d, or auto (%d)", d->depth, FORE_DRAFT_MAX, FORE_DRAFT_AUTO);
+    if (d->depth > 0 && !s->model->mtp.attached && !d->replay)
+        return fore_fail(err, FORE_ERR_UNSUPPORTED, "request: draft depth %d, and no draft head: %s", d->depth, s->model->mtp.why);
+    s->draft = *d;
+    if (!s->model->mtp.attached && !d->replay) s->draft.depth = 0;
+    fore_rejection_free(s->rejection);
+    s->rejection = NULL;
+    if (s->draft.depth && d->sampler == FORE_SAMPLER_REJECTION && r->sampling.temperature > 0) {
+        if (d->replay) return fore_fail(err, FORE_ERR_INVALID, "request: replayed drafts have no distribution to reject by; use the seeded sampler");
+        return fore_rejection_new(s->model->network.config.text.vocab_size, r->sampling.seed, &s->rejection, err);
+    }
+    return FORE_OK;
+}
+
 /* The request's own part: sampler, stop strings, counters. Nothing of the timeline. */
 static fore_status take_request(fore_session *s, const fore_request *r, const fore_prepared *p, fore_error *err) {
     if (r->max_tokens < 0) return fore_fail(err, FORE_ERR_INVALID, "request: max_tokens %d; expected 0 or more", r->max_tokens);
@@ -128,12 +177,14 @@ static fore_status take_request(fore_session *s, const fore_request *r, const fo
     if (st) return st;
     fore_sampler_free(s->sampler);
     s->sampler = sampler;
-    st = copy_stop(s, r, err);
+    st = take_draft(s, r, err);
+    if (!st) st = copy_stop(s, r, err);
     if (st) return st;
     for (size_t i = 0; i < p->n; i++) fore_sampler_count(sampler, p->ids[i], false);
     if (s->model->tokenizer) fore_stream_init(&s->stream, s->model->tokenizer, true);
     s->piece.size = s->text.size = 0;
     s->generated = 0;
+    s->replayed = 0;
     s->max_tokens = r->max_tokens;
     s->ignore_eos = r->ignore_eos;
     return FORE_OK;
@@ -149,7 +200,7 @@ fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_erro
     s->stats.image_seconds = fore_session_clock() - t0;
     st = take_request(s, r, &p, err);
     int rows = r->prefill_chunk ? r->prefill_chunk : FORE_DEFAULT_CHUNK;
-    if (!st) st = fore_session_reserve(s, rows, err);
+    if (!st) st = fore_session_reserve(s, rows, s->draft.depth != 0, err);
     fore_splice splice = {0};
     int last = 0;
     if (!st) st = fore_session_prefill(s, r, &p, NULL, NULL, &last, &splice, err);

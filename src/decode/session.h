@@ -4,8 +4,11 @@
 #define FORE_DECODE_SESSION_H
 
 #include "base/pool.h"
+#include "decode/draft.h"
 #include "decode/model.h"
+#include "decode/pace.h"
 #include "decode/prepare.h"
+#include "decode/rejection.h"
 #include "decode/sampler.h"
 #include "decode/stop.h"
 #include "model/tower.h"
@@ -32,10 +35,19 @@ struct fore_session {
     int32_t delta; /* position of token i >= prompt length is i + delta */
     /* memory of a pass */
     fore_scratch scratch;
+    int chunk;                  /* rows of a prefill step */
     float *embeddings, *hidden; /* [scratch.rows,C] owned */
-    float *logits;              /* [V] owned; of the last row when has_logits */
+    float *residual;            /* [scratch.rows,C] owned; only when the contract wants hiddens before the final norm */
+    float *logits;              /* [logit_rows,V] owned; row 0 is the last prompt row's when has_logits */
+    int logit_rows;
+    fore_window window;
     bool has_logits;
     int32_t pending; /* token that was said and that the state has not seen; -1: none */
+    /* drafting */
+    fore_draft draft;
+    fore_drafter drafter;
+    fore_rejection *rejection; /* owned; only with the rejection sampler and a temperature */
+    fore_pace pace;            /* of the session: costs do not change with the request */
     /* request */
     bool active; /* begun and not finished */
     fore_sampler *sampler; /* owned */
@@ -44,7 +56,10 @@ struct fore_session {
     size_t stop_count;
     fore_stream stream;
     fore_buf piece, text; /* decoded but not yet checked for stop strings; lent to the caller */
-    int32_t round_ids[1];
+    int32_t round_ids[FORE_DRAFT_MAX + 1];
+    uint8_t round_marks[FORE_DRAFT_MAX + 1];
+    size_t round_ends[FORE_DRAFT_MAX + 1];
+    size_t replayed; /* tokens of this answer so far, for draft.replay */
     int generated, max_tokens;
     bool ignore_eos;
     fore_stats stats;
@@ -52,8 +67,11 @@ struct fore_session {
 
 /* Seconds of a clock that only goes forward. */
 double fore_session_clock(void);
-/* Scratch for chunks of `rows` rows (more than the context are not needed). */
-fore_status fore_session_reserve(fore_session *session, int rows, fore_error *err);
+/* Memory for prefill steps of `rows` rows (more than the context are not needed), and for windows when `drafts`. */
+fore_status fore_session_reserve(fore_session *session, int rows, bool drafts, fore_error *err);
+/* The hiddens that the draft head's contract wants, of the pass just made. */
+const float *fore_session_head_input(const fore_session *session);
+bool fore_session_is_end(const fore_session *session, int32_t id);
 /* Forgets the timeline and the request. */
 void fore_session_reset(fore_session *session);
 

@@ -10,7 +10,7 @@ typedef struct attention_job {
     const fore_pass *pass;
     const fore_layer *layer;
     fore_layer_state *state;
-    float *q; /* [T, H, 2, D]: query, gate */
+    float *q; /* [T, H, 2, D]: query, gate; rows before pass->from are not computed */
     float *k; /* [T, K, D] */
     float *v; /* [T, K, D] */
     float *o; /* [T, H, D] */
@@ -32,11 +32,13 @@ static void prepare_task(void *context, int first, int rows, int worker) {
     float *q = j->q + (size_t)first * q_row, *k = j->k + (size_t)first * kv_row;
     for (int r = 0; r < rows; r++) {
         float *qr = q + (size_t)r * q_row, *kr = k + (size_t)r * kv_row;
-        kern->rms_norm(qr, 2 * (size_t)D, qr, 2 * (size_t)D, j->layer->q_norm, H, D, t->rms_norm_eps);
+        if (first + r >= p->from) kern->rms_norm(qr, 2 * (size_t)D, qr, 2 * (size_t)D, j->layer->q_norm, H, D, t->rms_norm_eps);
         kern->rms_norm(kr, (size_t)D, kr, (size_t)D, j->layer->k_norm, K, D, t->rms_norm_eps);
     }
     const float *cos = p->scratch->cos + (size_t)first * (size_t)half, *sin = p->scratch->sin + (size_t)first * (size_t)half;
-    kern->rope(q, q_row, 2 * (size_t)D, rows, H, half, cos, sin);
+    int skip = p->from > first ? p->from - first : 0;
+    if (skip < rows)
+        kern->rope(q + (size_t)skip * q_row, q_row, 2 * (size_t)D, rows - skip, H, half, cos + skip * half, sin + skip * half);
     kern->rope(k, kv_row, (size_t)D, rows, K, half, cos, sin);
     for (int r = 0; r < rows; r++) {
         int position = p->start + first + r;
@@ -55,7 +57,7 @@ static void attend_task(void *context, int index, int worker) {
     const fore_pass *p = j->pass;
     const fore_text_config *t = p->text;
     int D = t->head_dim, H = t->num_attention_heads, K = t->num_key_value_heads, G = H / K;
-    int head = index % K, first = index / K * ATTEND_ROWS;
+    int head = index % K, first = p->from + index / K * ATTEND_ROWS;
     int rows = p->T - first < ATTEND_ROWS ? p->T - first : ATTEND_ROWS;
     size_t q_row = (size_t)H * 2 * (size_t)D, o_row = (size_t)H * (size_t)D;
     float *q = j->q + (size_t)first * q_row + (size_t)head * (size_t)G * 2 * (size_t)D;
@@ -94,14 +96,21 @@ void fore_attention(const fore_pass *p, const fore_layer *layer, fore_layer_stat
     j.k = j.q + T * (size_t)H * 2 * (size_t)D;
     j.v = j.k + T * (size_t)K * (size_t)D;
     j.o = j.v + T * (size_t)K * (size_t)D;
+    size_t q_row = (size_t)H * 2 * (size_t)D, from = (size_t)p->from;
+    int asked = p->T - p->from; /* rows whose branch is wanted */
     const fore_product in[3] = {
-        {&layer->q_proj, layer->q_bias, j.q, (size_t)H * 2 * (size_t)D},
         {&layer->k_proj, layer->k_bias, j.k, (size_t)K * (size_t)D},
         {&layer->v_proj, layer->v_bias, j.v, (size_t)K * (size_t)D},
+        {&layer->q_proj, layer->q_bias, j.q, q_row},
     };
-    fore_linear(p->engine, x, (size_t)C, p->T, in, 3);
+    fore_linear(p->engine, x, (size_t)C, p->T, in, from ? 2 : 3);
+    if (from && asked) {
+        const fore_product query = {&layer->q_proj, layer->q_bias, j.q + from * q_row, q_row};
+        fore_linear(p->engine, x + from * (size_t)C, (size_t)C, asked, &query, 1);
+    }
     fore_rows(p->engine, prepare_task, &j, p->T, PREPARE_ROWS);
-    fore_pool_run(p->engine->pool, attend_task, &j, K * ((p->T + ATTEND_ROWS - 1) / ATTEND_ROWS));
-    const fore_product out = {&layer->o_proj, layer->o_bias, y, (size_t)C};
-    fore_linear(p->engine, j.o, (size_t)H * (size_t)D, p->T, &out, 1);
+    if (!asked) return;
+    fore_pool_run(p->engine->pool, attend_task, &j, K * ((asked + ATTEND_ROWS - 1) / ATTEND_ROWS));
+    const fore_product out = {&layer->o_proj, layer->o_bias, y + from * (size_t)C, (size_t)C};
+    fore_linear(p->engine, j.o + from * (size_t)H * (size_t)D, (size_t)H * (size_t)D, asked, &out, 1);
 }

@@ -27,18 +27,23 @@ size_t fore_deltanet_columns(const fore_text_config *t) {
     return 2 * channels_of(t) + 2 * nv * (size_t)t->linear_value_head_dim + 4 * nv;
 }
 
-/* Convolves channels c0..c1-1 and moves their window on: it keeps the raw inputs, before convolution and silu. */
+/* Moves the convolution's window of channels c0..c1-1 past T raw rows: it keeps what goes in, before convolution and silu. */
+static void shift_window(const fore_text_config *t, float *prev, const float *u, int T, size_t c0, size_t c1) {
+    size_t C = channels_of(t);
+    int K = t->linear_conv_kernel_dim;
+    for (int i = 0; i < K - 1; i++) {
+        int row = T - (K - 1) + i;
+        const float *from = row >= 0 ? u + (size_t)row * C : prev + (size_t)(K - 1 + row) * C;
+        memcpy(prev + (size_t)i * C + c0, from + c0, (c1 - c0) * sizeof *prev);
+    }
+}
+
 static void convolve(const delta_job *j, size_t c0, size_t c1) {
     const fore_pass *p = j->pass;
     size_t C = channels_of(p->text);
-    int K = p->text->linear_conv_kernel_dim, T = p->T;
-    float *prev = j->state->conv;
-    p->engine->kern->conv_silu(j->c, C, j->u, C, prev, j->layer->conv, T, (int)c0, (int)c1, (int)C, K);
-    for (int i = 0; i < K - 1; i++) {
-        int t = T - (K - 1) + i;
-        const float *from = t >= 0 ? j->u + (size_t)t * C : prev + (size_t)(K - 1 + t) * C;
-        memcpy(prev + (size_t)i * C + c0, from + c0, (c1 - c0) * sizeof *prev);
-    }
+    p->engine->kern->conv_silu(j->c, C, j->u, C, j->state->conv, j->layer->conv, p->T, (int)c0, (int)c1, (int)C,
+                               p->text->linear_conv_kernel_dim);
+    if (!p->window) shift_window(p->text, j->state->conv, j->u, p->T, c0, c1);
 }
 
 static void head_task(void *context, int g, int worker) {
@@ -62,7 +67,7 @@ static void head_task(void *context, int g, int worker) {
         float *S = j->state->S + (size_t)h * (size_t)dk * (size_t)dv, *o = j->o + (size_t)h * (size_t)dv;
         fore_delta d = {
             .state_in = S,
-            .state_out = S,
+            .state_out = p->window ? NULL : S, /* a window runs on a copy in the core's cache */
             .q = j->c + q0,
             .k = j->c + k0,
             .v = j->c + 2 * kd + (size_t)h * (size_t)dv,
@@ -85,7 +90,7 @@ static void head_task(void *context, int g, int worker) {
     }
 }
 
-void fore_deltanet(const fore_pass *p, const fore_layer *layer, fore_layer_state *state, const float *x, float *y) {
+void fore_deltanet(const fore_pass *p, const fore_layer *layer, int index, fore_layer_state *state, const float *x, float *y) {
     const fore_text_config *t = p->text;
     int C = t->hidden_size;
     size_t T = (size_t)p->T, channels = channels_of(t), nv = (size_t)t->linear_num_value_heads;
@@ -99,6 +104,13 @@ void fore_deltanet(const fore_pass *p, const fore_layer *layer, fore_layer_state
     j.a = j.b + T * nv;
     j.beta = j.a + T * nv;
     j.decay = j.beta + T * nv;
+    if (p->window) { /* kept for the commit */
+        struct fore_window_layer *w = &p->window->layers[index];
+        j.u = w->u;
+        j.c = w->c;
+        j.beta = w->beta;
+        j.decay = w->decay;
+    }
     const fore_product in[4] = {
         {&layer->in_proj_qkv, NULL, j.u, channels},
         {&layer->in_proj_z, NULL, j.z, vd},
@@ -109,4 +121,54 @@ void fore_deltanet(const fore_pass *p, const fore_layer *layer, fore_layer_state
     fore_pool_run(p->engine->pool, head_task, &j, t->linear_num_key_heads);
     const fore_product out = {&layer->out_proj, NULL, y, (size_t)C};
     fore_linear(p->engine, j.o, vd, p->T, &out, 1);
+}
+
+typedef struct replay_job {
+    const fore_pass *pass;
+    const fore_layer *layer;
+    fore_layer_state *state;
+    const struct fore_window_layer *window;
+    int n;
+} replay_job;
+
+static void replay_task(void *context, int g, int worker) {
+    const replay_job *j = context;
+    const fore_pass *p = j->pass;
+    const fore_text_config *t = p->text;
+    int dk = t->linear_key_head_dim, dv = t->linear_value_head_dim, nv = t->linear_num_value_heads;
+    int rep = nv / t->linear_num_key_heads, h0 = g * rep;
+    size_t C = channels_of(t), kd = (size_t)t->linear_num_key_heads * (size_t)dk;
+    size_t q0 = (size_t)g * (size_t)dk, k0 = kd + q0, v0 = 2 * kd + (size_t)h0 * (size_t)dv;
+    shift_window(t, j->state->conv, j->window->u, j->n, q0, q0 + (size_t)dk);
+    shift_window(t, j->state->conv, j->window->u, j->n, k0, k0 + (size_t)dk);
+    shift_window(t, j->state->conv, j->window->u, j->n, v0, v0 + (size_t)rep * (size_t)dv);
+    for (int h = h0; h < h0 + rep; h++) {
+        float *S = j->state->S + (size_t)h * (size_t)dk * (size_t)dv;
+        const fore_delta d = {
+            .state_in = S,
+            .state_out = S,
+            .q = j->window->c + q0,
+            .k = j->window->c + k0,
+            .v = j->window->c + 2 * kd + (size_t)h * (size_t)dv,
+            .o = p->window->spare + (size_t)h * (size_t)dv,
+            .decay = j->window->decay + h,
+            .beta = j->window->beta + h,
+            .qk_row = C,
+            .v_row = C,
+            .o_row = (size_t)nv * (size_t)dv,
+            .gate_row = (size_t)nv,
+            .T = j->n,
+            .dk = dk,
+            .dv = dv,
+            .v0 = 0,
+            .v1 = dv,
+            .scratch = p->scratch->worker + (size_t)worker * p->scratch->worker_floats,
+        };
+        p->engine->kern->delta(&d);
+    }
+}
+
+void fore_deltanet_replay(const fore_pass *p, const fore_layer *layer, int index, fore_layer_state *state, int n) {
+    replay_job j = {p, layer, state, &p->window->layers[index], n};
+    fore_pool_run(p->engine->pool, replay_task, &j, p->text->linear_num_key_heads);
 }

@@ -58,19 +58,20 @@ void fore_scratch_free(fore_scratch *scratch) {
     *scratch = (fore_scratch){0};
 }
 
-void fore_trunk_forward(const fore_engine *engine, const fore_network *network, fore_state *state, fore_scratch *s, const fore_batch *b) {
+bool fore_trunk_forward(const fore_engine *engine, const fore_network *network, fore_state *state, fore_scratch *s, const fore_batch *b) {
     const fore_text_config *t = &network->config.text;
     int T = b->T, C = t->hidden_size;
     size_t rows = (size_t)T, cols = (size_t)C;
     assert(T >= 1 && T <= s->rows && T <= state->capacity - state->length);
-    fore_pass pass = {engine, t, state, s, T, state->length};
+    fore_pass pass = {engine, t, state, s, T, state->length, 0, b->window};
+    assert(!b->window || T <= b->window->rows);
     fore_rope_text(t, network->inv_freq, b->positions, T, s->cos, s->sin);
     memcpy(s->x, b->embeddings, rows * cols * sizeof(float));
     for (int i = 0; i < t->num_hidden_layers; i++) {
         const fore_layer *l = &network->layers[i];
         fore_norm_rows(engine, s->h, s->x, l->input_norm, T, C, t->rms_norm_eps);
         if (l->full) fore_attention(&pass, l, &state->layers[i], s->h, s->mix);
-        else fore_deltanet(&pass, l, &state->layers[i], s->h, s->mix);
+        else fore_deltanet(&pass, l, i, &state->layers[i], s->h, s->mix);
         if (b->tap) b->tap(b->tap_user, "mixer", i, s->mix, rows, cols);
         fore_add_rows(engine, s->x, s->mix, T, C);
         fore_norm_rows(engine, s->h, s->x, l->post_norm, T, C, t->rms_norm_eps);
@@ -78,12 +79,27 @@ void fore_trunk_forward(const fore_engine *engine, const fore_network *network, 
         if (b->tap) b->tap(b->tap_user, "mlp", i, s->mix, rows, cols);
         fore_add_rows(engine, s->x, s->mix, T, C);
         if (b->tap) b->tap(b->tap_user, "hidden", i, s->x, rows, cols);
+        if (b->stop && b->stop(b->stop_user, i)) return false;
     }
-    state->length += T;
+    if (b->window) b->window->T = T;
+    else state->length += T;
+    if (b->residual) memcpy(b->residual, s->x, rows * cols * sizeof(float));
     if (b->hidden) fore_norm_rows(engine, b->hidden, s->x, network->norm, T, C, t->rms_norm_eps);
+    return true;
 }
 
 void fore_trunk_logits(const fore_engine *engine, const fore_network *network, const float *hidden, int T, float *logits) {
     const fore_product out = {&network->lm_head, NULL, logits, (size_t)network->lm_head.N};
     fore_linear(engine, hidden, (size_t)network->config.text.hidden_size, T, &out, 1);
+}
+
+void fore_trunk_commit(const fore_engine *engine, const fore_network *network, fore_state *state, fore_scratch *scratch,
+                       fore_window *window, int n) {
+    const fore_text_config *t = &network->config.text;
+    assert(n >= 0 && n <= window->T);
+    fore_pass pass = {engine, t, state, scratch, n, state->length, 0, window};
+    for (int i = 0; n && i < t->num_hidden_layers; i++)
+        if (!t->full_attention[i]) fore_deltanet_replay(&pass, &network->layers[i], i, &state->layers[i], n);
+    state->length += n;
+    window->T = 0;
 }

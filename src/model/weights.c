@@ -116,14 +116,14 @@ static void bind_conv(fore_binder *b, const float **out, int channels, int kerne
     *out = y;
 }
 
-static void bind_full(fore_binder *b, const fore_text_config *t, fore_layer *l, int i) {
+static void bind_full(fore_binder *b, const fore_text_config *t, fore_layer *l, int i, float plus) {
     int C = t->hidden_size, D = t->head_dim, q = t->num_attention_heads * D, kv = t->num_key_value_heads * D;
     fore_bind_matrix(b, &l->q_proj, 2 * q, C, "layers.%d.self_attn.q_proj.weight", i);
     fore_bind_matrix(b, &l->k_proj, kv, C, "layers.%d.self_attn.k_proj.weight", i);
     fore_bind_matrix(b, &l->v_proj, kv, C, "layers.%d.self_attn.v_proj.weight", i);
     fore_bind_matrix(b, &l->o_proj, C, q, "layers.%d.self_attn.o_proj.weight", i);
-    fore_bind_vector(b, &l->q_norm, D, 1, "layers.%d.self_attn.q_norm.weight", i);
-    fore_bind_vector(b, &l->k_norm, D, 1, "layers.%d.self_attn.k_norm.weight", i);
+    fore_bind_vector(b, &l->q_norm, D, plus, "layers.%d.self_attn.q_norm.weight", i);
+    fore_bind_vector(b, &l->k_norm, D, plus, "layers.%d.self_attn.k_norm.weight", i);
     if (t->attention_bias) {
         fore_bind_vector(b, &l->q_bias, 2 * q, 0, "layers.%d.self_attn.q_proj.bias", i);
         fore_bind_vector(b, &l->k_bias, kv, 0, "layers.%d.self_attn.k_proj.bias", i);
@@ -152,6 +152,18 @@ static void bind_linear(fore_binder *b, const fore_text_config *t, fore_layer *l
     l->neg_exp_A = neg;
 }
 
+void fore_bind_layer(fore_binder *b, const fore_text_config *t, fore_layer *l, int i, float plus) {
+    int C = t->hidden_size, F = t->intermediate_size;
+    l->full = t->full_attention[i];
+    fore_bind_vector(b, &l->input_norm, C, plus, "layers.%d.input_layernorm.weight", i);
+    fore_bind_vector(b, &l->post_norm, C, plus, "layers.%d.post_attention_layernorm.weight", i);
+    if (l->full) bind_full(b, t, l, i, plus);
+    else bind_linear(b, t, l, i);
+    fore_bind_matrix(b, &l->gate_proj, F, C, "layers.%d.mlp.gate_proj.weight", i);
+    fore_bind_matrix(b, &l->up_proj, F, C, "layers.%d.mlp.up_proj.weight", i);
+    fore_bind_matrix(b, &l->down_proj, C, F, "layers.%d.mlp.down_proj.weight", i);
+}
+
 static const char *find_prefix(const fore_store *store, const char *const *prefixes, size_t count, const char *name) {
     char full[128];
     for (size_t i = 0; i < count; i++) {
@@ -169,22 +181,12 @@ static fore_status bind_text(fore_network *n, fore_error *err) {
                          "weights: embed_tokens.weight: missing (looked under model.language_model., language_model.model., "
                          "language_model., model. and no prefix)");
     fore_binder b = {n->store, &n->arena, n->kern, prefix, err, FORE_OK};
-    int C = t->hidden_size, F = t->intermediate_size;
+    int C = t->hidden_size;
     n->layers = fore_arena_alloc(&n->arena, (size_t)t->num_hidden_layers, sizeof *n->layers);
     if (!n->layers) return fore_fail_nomem(err, "the layer table");
     fore_bind_matrix(&b, &n->embed, t->vocab_size, C, "embed_tokens.weight");
     fore_bind_vector(&b, &n->norm, C, 1, "norm.weight");
-    for (int i = 0; i < t->num_hidden_layers && !b.status; i++) {
-        fore_layer *l = &n->layers[i];
-        l->full = t->full_attention[i];
-        fore_bind_vector(&b, &l->input_norm, C, 1, "layers.%d.input_layernorm.weight", i);
-        fore_bind_vector(&b, &l->post_norm, C, 1, "layers.%d.post_attention_layernorm.weight", i);
-        if (l->full) bind_full(&b, t, l, i);
-        else bind_linear(&b, t, l, i);
-        fore_bind_matrix(&b, &l->gate_proj, F, C, "layers.%d.mlp.gate_proj.weight", i);
-        fore_bind_matrix(&b, &l->up_proj, F, C, "layers.%d.mlp.up_proj.weight", i);
-        fore_bind_matrix(&b, &l->down_proj, C, F, "layers.%d.mlp.down_proj.weight", i);
-    }
+    for (int i = 0; i < t->num_hidden_layers && !b.status; i++) fore_bind_layer(&b, t, &n->layers[i], i, 1);
     if (b.status) return b.status;
     if (t->tie_word_embeddings) {
         n->lm_head = n->embed;

@@ -97,6 +97,9 @@ void fore_bind_matrix(fore_binder *b, fore_weight *out, int N, int K, const char
 void fore_bind_vector(fore_binder *b, const float **out, int n, float plus, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* A whole decoder layer, "layers.N." under the binder's prefix: its kind is text->full_attention[i]. plus: 1 when its norms
+ * are zero-centred, 0 when they hold the gain itself. */
+void fore_bind_layer(fore_binder *b, const fore_text_config *text, fore_layer *layer, int i, float plus);
 fore_status fore_tower_bind(fore_network *network, const char *prefix, fore_error *err);
 /* One row of a matrix, widened into y [K]. */
 void fore_weight_row(const fore_kern *kern, const fore_weight *w, int row, float *y);

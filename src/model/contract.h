@@ -1,0 +1,55 @@
+/* The contract: how a draft head wants to be fed. Read from config.json (mtplx_mtp_contract), then mtplx_runtime.json
+ * (mtp_contract), then the caller; a later source wins where it sets a field, also to the default value. It changes how many
+ * drafts are accepted, never the answer. */
+#ifndef FORE_MODEL_CONTRACT_H
+#define FORE_MODEL_CONTRACT_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+
+typedef enum fore_head_output {
+    FORE_HEAD_FC,        /* after fc */
+    FORE_HEAD_PRE_NORM,  /* after the layers */
+    FORE_HEAD_POST_NORM, /* after the final norm */
+    FORE_HEAD_EMBEDDING, /* the token embedding that went in */
+    FORE_HEAD_PREV,      /* the hidden state that went in */
+} fore_head_output;
+
+typedef enum fore_mtp_position { FORE_MTP_CACHE, FORE_MTP_LOCAL, FORE_MTP_ABSOLUTE } fore_mtp_position;
+
+typedef enum fore_contract_field {
+    FORE_CONTRACT_BASE_HIDDEN,
+    FORE_CONTRACT_HIDDEN,
+    FORE_CONTRACT_CONCAT,
+    FORE_CONTRACT_POSITION,
+    FORE_CONTRACT_QUANT_BITS,
+    FORE_CONTRACT_QUANT_GROUP,
+    FORE_CONTRACT_QUANT_MODE,
+    FORE_CONTRACT_QUANT_POLICY,
+    FORE_CONTRACT_FIELDS
+} fore_contract_field;
+
+typedef enum fore_contract_source { FORE_CONTRACT_DEFAULT, FORE_CONTRACT_CONFIG, FORE_CONTRACT_RUNTIME, FORE_CONTRACT_CALLER } fore_contract_source;
+
+typedef struct fore_contract {
+    bool base_pre_norm;          /* base_hidden_variant: which trunk hidden feeds depth 1 */
+    fore_head_output left, right; /* hidden_variant: which head output feeds depth d + 1: mix * left + (1 - mix) * right */
+    float mix;                   /* 1: left alone */
+    bool hidden_first;           /* concat_order hidden_embedding */
+    fore_mtp_position position;  /* mtp_position_mode */
+    int quant_bits, quant_group; /* 0: not quantised; 64 */
+    bool quant_layers_only;      /* policy cyankiwi: fc and norms stay */
+    fore_contract_source source[FORE_CONTRACT_FIELDS];
+    char value[FORE_CONTRACT_FIELDS][32]; /* as text, for people */
+} fore_contract;
+
+void fore_contract_init(fore_contract *contract);
+/* Takes the fields that `object` sets (NULL: none). FORE_ERR_FORMAT names `what`, the field and the allowed values; unknown
+ * fields are ignored. */
+fore_status fore_contract_read(fore_contract *contract, const cJSON *object, fore_contract_source source, const char *what, fore_error *err);
+const char *fore_contract_field_name(fore_contract_field field);
+const char *fore_contract_source_name(fore_contract_source source);
+
+#endif

@@ -1,0 +1,241 @@
+/* Attaching the draft head: where its weights are, how its norms are encoded, every shape checked; see mtp.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "model/mtp.h"
+
+static const char *const PREFIXES[] = {"mtp.", "language_model.mtp.", "model.mtp.", "model.language_model.mtp."};
+static const char *const SIDECARS[] = {"mtp.safetensors", "mtp/weights.safetensors", "model-mtp.safetensors"};
+enum { PREFIX_COUNT = 4, SIDECAR_COUNT = 3, JSON_LIMIT = 64 << 20 };
+
+/* The prefix under which the store has the head, NULL when it has none. */
+static const char *prefix_in(const fore_store *store) {
+    for (size_t i = 0; i < fore_store_count(store); i++)
+        for (int p = 0; p < PREFIX_COUNT; p++)
+            if (strncmp(fore_store_at(store, i)->name, PREFIXES[p], strlen(PREFIXES[p])) == 0) return PREFIXES[p];
+    return NULL;
+}
+
+/* A name from the config must stay inside the folder. */
+static bool stays_inside(const char *name) {
+    if (name[0] == '/' || name[0] == 0) return false;
+    for (const char *p = name; p;) {
+        if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || p[2] == 0)) return false;
+        p = strchr(p, '/');
+        if (p) p++;
+    }
+    return true;
+}
+
+static fore_status open_sidecar(const char *dir, const char *name, fore_mtp *m, fore_error *err) {
+    char *path = fore_path_join(dir, name);
+    if (!path) return fore_fail_nomem(err, "a path");
+    fore_status s = FORE_OK;
+    if (fore_file_exists(path)) {
+        s = fore_store_open_file(path, &m->sidecar, err);
+        if (!s) snprintf(m->source, sizeof m->source, "%s", path);
+    }
+    free(path);
+    return s;
+}
+
+/* The store that has the head, in the order of precedence: the sidecar that config.json names, the usual sidecars, the
+ * checkpoint's own files. *store stays NULL when it is nowhere. */
+static fore_status find_weights(const char *dir, const fore_network *n, const cJSON *config, fore_mtp *m, const fore_store **store,
+                                fore_error *err) {
+    const char *named = NULL;
+    fore_status s = fore_json_string(fore_json_get(config, "mlx_lm_extra_tensors"), "mtp_file", NULL, &named, err);
+    if (s) return fore_fail_prefix(err, s, "config.json: mlx_lm_extra_tensors");
+    *store = NULL;
+    if (named) {
+        if (!stays_inside(named))
+            return fore_fail(err, FORE_ERR_FORMAT, "config.json: mlx_lm_extra_tensors.mtp_file: \"%.100s\" leaves the model's folder", named);
+        s = open_sidecar(dir, named, m, err);
+        if (!s && !m->sidecar)
+            return fore_fail(err, FORE_ERR_IO, "config.json names the draft head's file %.100s, which is not in %s", named, dir);
+    }
+    for (int i = 0; i < SIDECAR_COUNT && !s && !m->sidecar; i++) s = open_sidecar(dir, SIDECARS[i], m, err);
+    if (s) return s;
+    if (m->sidecar && prefix_in(m->sidecar)) {
+        *store = m->sidecar;
+    } else {
+        fore_store_close(m->sidecar); /* a file of that name without a head in it */
+        m->sidecar = NULL;
+        if (prefix_in(n->store)) *store = n->store;
+        snprintf(m->source, sizeof m->source, "the checkpoint's own files");
+    }
+    return FORE_OK;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t a = strlen(text), b = strlen(end);
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+/* Mean of a stored vector. */
+static double mean_of(const fore_entry *e, const fore_kern *kern, fore_arena *spare) {
+    size_t n = e->dims == 1 ? (size_t)e->shape[0] : 0;
+    float *v = n ? fore_arena_alloc(spare, n, sizeof *v) : NULL;
+    if (!v) return 0;
+    const fore_weight w = {e->data, e->dtype, 1, (int)n};
+    fore_weight_row(kern, &w, 0, v);
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += (double)v[i];
+    return sum / (double)n;
+}
+
+static bool is_float(const fore_entry *e) {
+    return e->dtype == FORE_DTYPE_F32 || e->dtype == FORE_DTYPE_F16 || e->dtype == FORE_DTYPE_BF16;
+}
+
+/* Judged once for the whole set, never tensor by tensor: zero-centred iff the means of all q and k norms are below 1.25 and the
+ * smallest mean among input, post-attention and pre-fc norms is below 0.5. The final norm overlaps and is not asked. */
+static bool detect_absolute(const fore_store *store, const char *prefix, const fore_kern *kern) {
+    fore_arena spare = {0};
+    double largest_qk = 0, smallest = 1e30;
+    for (size_t i = 0; i < fore_store_count(store); i++) {
+        const fore_entry *e = fore_store_at(store, i);
+        if (strncmp(e->name, prefix, strlen(prefix)) || !is_float(e) || e->dims != 1) continue;
+        bool qk = ends_with(e->name, ".q_norm.weight") || ends_with(e->name, ".k_norm.weight");
+        bool other = ends_with(e->name, "input_layernorm.weight") || ends_with(e->name, "post_attention_layernorm.weight") ||
+                     strstr(e->name, "pre_fc_norm_") != NULL;
+        if (!qk && !other) continue;
+        double mean = mean_of(e, kern, &spare);
+        if (qk && mean > largest_qk) largest_qk = mean;
+        if (other && mean < smallest) smallest = mean;
+    }
+    fore_arena_free(&spare);
+    return !(largest_qk < 1.25 && smallest < 0.5);
+}
+
+/* A declared encoding wins over the detection. */
+static fore_status norm_encoding(const cJSON *config, const fore_store *store, const char *prefix, const fore_kern *kern, fore_mtp *m,
+                                 fore_error *err) {
+    const cJSON *quantization = fore_json_get(config, "mtplx_mtp_quantization");
+    const struct {
+        const cJSON *in;
+        const char *key;
+    } places[] = {
+        {config, "mtplx_mtp_norm_encoding"},
+        {config, "mtp_norm_encoding"},
+        {quantization, "norm_encoding"},
+        {quantization, "norm_weight_encoding"},
+    };
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const char *value = NULL;
+        fore_status s = fore_json_string(places[i].in, places[i].key, NULL, &value, err);
+        if (s) return fore_fail_prefix(err, s, "config.json");
+        if (!value) continue;
+        bool delta = !strcmp(value, "delta") || !strcmp(value, "delta_plus_one") || !strcmp(value, "mlx_delta");
+        bool absolute = !strcmp(value, "absolute") || !strcmp(value, "gain") || !strcmp(value, "mlx");
+        if (!delta && !absolute)
+            return fore_fail(err, FORE_ERR_FORMAT, "config.json: %s: expected delta, delta_plus_one, mlx_delta or absolute, found \"%.40s\"",
+                             places[i].key, value);
+        m->norms_absolute = absolute;
+        m->norms_rule = "declared in config.json";
+        return FORE_OK;
+    }
+    m->norms_absolute = detect_absolute(store, prefix, kern);
+    m->norms_rule = "detected from the means of the whole set";
+    return FORE_OK;
+}
+
+/* The head's layers have the trunk's shape, all with full attention. */
+static fore_status make_text(const fore_network *n, fore_mtp *m, fore_error *err) {
+    m->text = n->config.text;
+    int layers = n->config.text.mtp_num_hidden_layers;
+    bool *full = fore_arena_alloc(&m->arena, (size_t)layers, sizeof *full);
+    m->layers = fore_arena_alloc(&m->arena, (size_t)layers, sizeof *m->layers);
+    if (!full || !m->layers) return fore_fail_nomem(err, "the draft head");
+    for (int i = 0; i < layers; i++) full[i] = true;
+    m->text.full_attention = full;
+    m->text.num_hidden_layers = layers;
+    return FORE_OK;
+}
+
+static fore_status bind(const fore_network *n, const fore_store *store, const char *prefix, fore_mtp *m, fore_error *err) {
+    fore_status s = make_text(n, m, err);
+    if (s) return s;
+    fore_binder b = {store, &m->arena, n->kern, prefix, err, FORE_OK};
+    int C = m->text.hidden_size;
+    float plus = m->norms_absolute ? 0.0f : 1.0f;
+    fore_bind_vector(&b, &m->norm_embedding, C, plus, "pre_fc_norm_embedding.weight");
+    fore_bind_vector(&b, &m->norm_hidden, C, plus, "pre_fc_norm_hidden.weight");
+    fore_bind_vector(&b, &m->norm, C, plus, "norm.weight");
+    fore_bind_matrix(&b, &m->fc, C, 2 * C, "fc.weight");
+    for (int i = 0; i < m->text.num_hidden_layers && !b.status; i++) fore_bind_layer(&b, &m->text, &m->layers[i], i, plus);
+    return b.status ? fore_fail_prefix(err, b.status, "draft head from %s", m->source) : FORE_OK;
+}
+
+/* A head whose matrices are packed integers has companions of them. */
+static bool is_quantised(const fore_store *store, const char *prefix) {
+    for (size_t i = 0; i < fore_store_count(store); i++) {
+        const fore_entry *e = fore_store_at(store, i);
+        if (strncmp(e->name, prefix, strlen(prefix)) == 0 && (ends_with(e->name, ".scales") || ends_with(e->name, ".weight_scale_inv"))) return true;
+    }
+    return false;
+}
+
+static fore_status read_contract(const char *dir, const cJSON *config, const cJSON *caller, fore_contract *c, fore_error *err) {
+    fore_contract_init(c);
+    fore_status s = fore_contract_read(c, fore_json_get(config, "mtplx_mtp_contract"), FORE_CONTRACT_CONFIG, "config.json", err);
+    if (s) return s;
+    char *path = fore_path_join(dir, "mtplx_runtime.json");
+    if (!path) return fore_fail_nomem(err, "a path");
+    cJSON *runtime = NULL;
+    if (fore_file_exists(path)) s = fore_json_read(path, JSON_LIMIT, &runtime, err);
+    free(path);
+    if (!s) s = fore_contract_read(c, fore_json_get(runtime, "mtp_contract"), FORE_CONTRACT_RUNTIME, "mtplx_runtime.json", err);
+    cJSON_Delete(runtime);
+    if (!s) s = fore_contract_read(c, caller, FORE_CONTRACT_CALLER, "the given MTP contract", err);
+    return s;
+}
+
+static fore_status attach(const char *dir, const fore_network *n, const cJSON *config, const cJSON *caller, fore_mtp *m, fore_error *err) {
+    fore_status s = read_contract(dir, config, caller, &m->contract, err);
+    if (s) return s;
+    if (n->config.text.mtp_num_hidden_layers < 1) {
+        snprintf(m->why, sizeof m->why, "config.json declares no draft head (mtp_num_hidden_layers)");
+        return FORE_OK;
+    }
+    const fore_store *store = NULL;
+    s = find_weights(dir, n, config, m, &store, err);
+    if (s) return s;
+    if (!store) {
+        snprintf(m->why, sizeof m->why,
+                 "config.json declares a draft head, its weights are absent: looked for mtp.safetensors, mtp/weights.safetensors, "
+                 "model-mtp.safetensors and mtp.* in the checkpoint's own files");
+        return FORE_OK;
+    }
+    const char *prefix = prefix_in(store);
+    if (is_quantised(store, prefix)) {
+        snprintf(m->why, sizeof m->why, "the draft head is quantised; supported are F32, F16 and BF16");
+        return FORE_OK;
+    }
+    s = norm_encoding(config, store, prefix, n->kern, m, err);
+    if (!s) s = bind(n, store, prefix, m, err);
+    if (!s) m->attached = true;
+    return s;
+}
+
+fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJSON *contract, fore_mtp *out, fore_error *err) {
+    *out = (fore_mtp){.norms_rule = ""};
+    char *path = fore_path_join(dir, "config.json");
+    if (!path) return fore_fail_nomem(err, "a path");
+    cJSON *config = NULL;
+    fore_status s = fore_json_read(path, JSON_LIMIT, &config, err);
+    free(path);
+    if (!s) s = attach(dir, network, config, contract, out, err);
+    cJSON_Delete(config);
+    if (s) fore_mtp_close(out);
+    return s;
+}
+
+void fore_mtp_close(fore_mtp *mtp) {
+    fore_store_close(mtp->sidecar);
+    fore_arena_free(&mtp->arena);
+    *mtp = (fore_mtp){0};
+}
