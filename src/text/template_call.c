@@ -30,7 +30,7 @@ fore_status fore_tbind(fore_trun *run, const fore_tcall *call, const char *funct
     const char *name;
     size_t size, count = 0;
     bool optional;
-    for (; spec_name(spec, count, &name, &size, &optional); count++)
+    for (; out && spec_name(spec, count, &name, &size, &optional); count++)
         out[count] = count < call->count ? call->args[count] : (fore_tval){.tag = FORE_T_MISSING};
     if (call->count > count)
         return fore_traise(run, "%s() takes at most %zu arguments (%zu given)", function, count, call->count);

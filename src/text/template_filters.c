@@ -95,7 +95,7 @@ static fore_status f_title(fore_trun *run, fore_tval v, const fore_tcall *call, 
         if (separators) {
             status = fore_tstr_append(run, &buf, s->data + i, end - i);
         } else {
-            fore_tval head, tail;
+            fore_tval head = {0}, tail = {0};
             fore_tstr a = {.data = s->data + i, .size = first}, b = {.data = s->data + i + first, .size = end - i - first};
             status = fore_tcase_of(run, &a, FORE_CASE_UPPER, &head);
             if (!status) status = fore_tcase_of(run, &b, FORE_CASE_LOWER, &tail);
