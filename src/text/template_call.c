@@ -30,7 +30,7 @@ fore_status fore_tbind(fore_trun *run, const fore_tcall *call, const char *funct
     const char *name;
     size_t size, count = 0;
     bool optional;
-    for (; spec_name(spec, count, &name, &size, &optional); count++)
+    for (; out && spec_name(spec, count, &name, &size, &optional); count++)
         out[count] = count < call->count ? call->args[count] : (fore_tval){.tag = FORE_T_MISSING};
     if (call->count > count)
         return fore_traise(run, "%s() takes at most %zu arguments (%zu given)", function, count, call->count);
@@ -226,7 +226,8 @@ fore_status fore_tattribute(fore_trun *run, fore_tval v, const fore_tstr *name, 
         break;
     case FORE_T_CYCLER:
         if (fore_tis_text(key, "current")) *out = v.as.cycler->items.items[v.as.cycler->position];
-        if (fore_tis_text(key, "items")) return fore_tlist_wrap(run, FORE_T_TUPLE, v.as.cycler->items.items, v.as.cycler->items.count, out);
+        if (fore_tis_text(key, "items"))
+            return fore_tlist_wrap(run, FORE_T_TUPLE, v.as.cycler->items.items, v.as.cycler->items.count, out);
         break;
     case FORE_T_RANGE:
         if (fore_tis_text(key, "start")) *out = fore_tint(v.as.range->start);
@@ -366,7 +367,8 @@ static fore_status call_strftime(fore_trun *run, const fore_tcall *call, fore_tv
     const fore_tstr *f = NULL;
     FORE_TRY(fore_tbind(run, call, "strftime_now", "format", &format));
     FORE_TRY(fore_targ_str(run, format, "strftime_now", &f));
-    if (f->size > 4096 || (f->size && memchr(f->data, 0, f->size))) return fore_traise(run, "strftime_now: the format is too long or has a NUL");
+    if (f->size > 4096 || (f->size && memchr(f->data, 0, f->size)))
+        return fore_traise(run, "strftime_now: the format is too long or has a NUL");
     time_t seconds = (time_t)run->now;
     struct tm tm;
     if (!localtime_r(&seconds, &tm)) return fore_traise(run, "strftime_now: the clock is out of range");

@@ -199,7 +199,8 @@ static fore_status bind_macro(fore_trun *run, fore_tscope *scope, const fore_tsi
         if (used[k]) continue;
         const fore_tstr *key = call->keywords[k].name;
         if (!sig->uses_kwargs)
-            return fore_traise(run, "macro '%.*s' takes no keyword argument '%.*s'", name_size, name, (int)key->size, key->data);
+            return fore_traise(run, "macro '%.*s' takes no keyword argument '%.*s'", name_size, name, (int)key->size,
+                               key->data);
         FORE_TRY(fore_tdict_set(run, rest, (fore_tval){.tag = FORE_T_STR, .as.str = key}, call->keywords[k].value));
     }
     if (sig->uses_kwargs)

@@ -25,7 +25,8 @@ static fore_status close_node(fore_tparser *p, fore_tnode *n) {
     }
     n->depth = d + 1;
     if (n->depth > FORE_T_MAX_TREE)
-        return fore_fail(p->err, FORE_ERR_LIMIT, "template line %d: an expression is too long or nested too deeply", n->line);
+        return fore_fail(p->err, FORE_ERR_LIMIT, "template line %d: an expression is too long or nested too deeply",
+                         n->line);
     return FORE_OK;
 }
 

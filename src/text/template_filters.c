@@ -80,7 +80,7 @@ static fore_status f_title(fore_trun *run, fore_tval v, const fore_tcall *call, 
     FORE_TRY(fore_tstring(run, v, &v));
     const fore_tstr *s = v.as.str;
     fore_buf buf = {.limit = FORE_T_MAX_OUTPUT};
-    fore_status status = FORE_OK;
+    fore_status status = fore_tspend(run, s->size * 8);
     for (size_t i = 0; !status && i < s->size;) {
         size_t end = i, first = 0; /* a run of separators, or a word */
         uint32_t c;
@@ -95,7 +95,7 @@ static fore_status f_title(fore_trun *run, fore_tval v, const fore_tcall *call, 
         if (separators) {
             status = fore_tstr_append(run, &buf, s->data + i, end - i);
         } else {
-            fore_tval head, tail;
+            fore_tval head = {0}, tail = {0};
             fore_tstr a = {.data = s->data + i, .size = first}, b = {.data = s->data + i + first, .size = end - i - first};
             status = fore_tcase_of(run, &a, FORE_CASE_UPPER, &head);
             if (!status) status = fore_tcase_of(run, &b, FORE_CASE_LOWER, &tail);
@@ -147,7 +147,7 @@ static fore_status f_indent(fore_trun *run, fore_tval v, const fore_tcall *call,
         FORE_TRY(fore_tstr_view(run, " ", 1, &space));
         FORE_TRY(fore_tarith(run, FORE_OP_MUL, space, fore_tint(width), &args[0]));
     }
-    FORE_TRY(fore_tspend(run, v.as.str->size * 4));
+    FORE_TRY(fore_tspend(run, v.as.str->size * 8));
     fore_buf buf = {.limit = FORE_T_MAX_OUTPUT};
     fore_status s = indent_into(run, v.as.str, args[0].as.str, fore_ttrue(args[1]), fore_ttrue(args[2]), &buf);
     if (!s) s = fore_tstr_take(run, &buf, out);
@@ -187,7 +187,7 @@ static fore_status f_truncate(fore_trun *run, fore_tval v, const fore_tcall *cal
 static fore_status f_wordcount(fore_trun *run, fore_tval v, const fore_tcall *call, fore_tval *out) {
     FORE_TRY(fore_tbind(run, call, "wordcount", "", NULL));
     FORE_TRY(fore_tstring(run, v, &v));
-    FORE_TRY(fore_tspend(run, v.as.str->size * 4));
+    FORE_TRY(fore_tspend(run, v.as.str->size * 8));
     int64_t count = 0;
     bool inside = false;
     for (size_t i = 0; i < v.as.str->size;) {
@@ -268,7 +268,7 @@ static fore_status f_tojson(fore_trun *run, fore_tval v, const fore_tcall *call,
 static fore_status urlquote(fore_trun *run, fore_buf *buf, fore_tval v, bool query) {
     fore_tval text;
     FORE_TRY(fore_tstring(run, v, &text));
-    FORE_TRY(fore_tspend(run, text.as.str->size * 4));
+    FORE_TRY(fore_tspend(run, text.as.str->size * 16));
     for (size_t i = 0; i < text.as.str->size; i++) {
         unsigned char c = (unsigned char)text.as.str->data[i];
         char out[4] = {(char)c};
@@ -376,7 +376,7 @@ static fore_status striptags_into(fore_trun *run, const fore_tstr *s, fore_buf *
 static fore_status f_striptags(fore_trun *run, fore_tval v, const fore_tcall *call, fore_tval *out) {
     FORE_TRY(fore_tbind(run, call, "striptags", "", NULL));
     FORE_TRY(fore_tstring(run, v, &v));
-    FORE_TRY(fore_tspend(run, v.as.str->size * 4));
+    FORE_TRY(fore_tspend(run, v.as.str->size * 8));
     fore_buf buf = {.limit = FORE_T_MAX_OUTPUT};
     fore_status s = striptags_into(run, v.as.str, &buf);
     if (!s) s = fore_tstr_take(run, &buf, out);

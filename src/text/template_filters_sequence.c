@@ -370,8 +370,8 @@ static fore_status map_items(fore_trun *run, const fore_tcall *call, const fore_
     return FORE_OK;
 }
 
-static fore_status select_items(fore_trun *run, const fore_tcall *call, const fore_tlist *list, bool keep, bool by_attribute,
-                                fore_tvec *made) {
+static fore_status select_items(fore_trun *run, const fore_tcall *call, const fore_tlist *list, bool keep,
+                                bool by_attribute, fore_tvec *made) {
     fore_tval v, missing = {.tag = FORE_T_MISSING};
     size_t off = by_attribute ? 1 : 0;
     if (by_attribute && !call->count) return fore_traise(run, "Missing parameter for attribute name");
@@ -406,7 +406,8 @@ static fore_status each(fore_trun *run, fore_tval v, const fore_tcall *call, kin
     fore_status s = fore_tlist_from(run, v, &list);
     if (!s) {
         s = k == MAP ? map_items(run, call, &list, &made)
-                     : select_items(run, call, &list, k == SELECT || k == SELECTATTR, k == SELECTATTR || k == REJECTATTR, &made);
+                     : select_items(run, call, &list, k == SELECT || k == SELECTATTR,
+                                    k == SELECTATTR || k == REJECTATTR, &made);
     }
     run->depth--;
     FORE_TRY(deferred(run, s, &error));

@@ -29,7 +29,7 @@ static fore_status put_padded(fore_trun *run, fore_buf *buf, const char *text, s
     size_t left = align == '>' || align == '=' ? more : align == '^' ? more / 2 : 0;
     const char *fill = f->fill_size ? f->fill : " ";
     size_t fill_size = f->fill_size ? f->fill_size : 1;
-    FORE_TRY(fore_tspend(run, more + size));
+    FORE_TRY(fore_tspend(run, more * 8 + size));
     if (align != '=') sign_size = 0;
     FORE_TRY(fore_tstr_append(run, buf, text, sign_size));
     for (size_t i = 0; i < left; i++) FORE_TRY(fore_tstr_append(run, buf, fill, fill_size));
@@ -303,7 +303,8 @@ fore_status fore_tformat_percent(fore_trun *run, fore_tval format, fore_tval arg
     fore_buf buf = {.limit = FORE_T_MAX_OUTPUT};
     fore_status s = percent_into(run, &p, &buf);
     /* Python only complains about what is left over when it is a tuple or cannot be indexed. */
-    bool may_be_left = args.tag == FORE_T_DICT || args.tag == FORE_T_LIST || args.tag == FORE_T_UNDEFINED || args.tag == FORE_T_RANGE;
+    bool may_be_left = args.tag == FORE_T_DICT || args.tag == FORE_T_LIST || args.tag == FORE_T_UNDEFINED ||
+                       args.tag == FORE_T_RANGE;
     if (!s && p.used < p.count && !may_be_left)
         s = fore_traise(run, "not all arguments converted during string formatting");
     if (!s) s = fore_tstr_take(run, &buf, out);
@@ -388,10 +389,12 @@ static fore_status field_value(fore_trun *run, const fore_tcall *call, const cha
     int64_t index;
     size_t digits = digits_at(p, n, &index);
     if (!n) {
-        if (*automatic < 0) return fore_traise(run, "cannot switch from manual field specification to automatic field numbering");
+        if (*automatic < 0)
+            return fore_traise(run, "cannot switch from manual field specification to automatic field numbering");
         index = (*automatic)++;
     } else if (digits == n) {
-        if (*automatic > 0) return fore_traise(run, "cannot switch from automatic field numbering to manual field specification");
+        if (*automatic > 0)
+            return fore_traise(run, "cannot switch from automatic field numbering to manual field specification");
         *automatic = -1;
     }
     if (digits == n) {
@@ -464,7 +467,7 @@ static fore_status braces_into(fore_trun *run, const fore_tstr *s, const fore_tc
 }
 
 fore_status fore_tformat_braces(fore_trun *run, fore_tval format, const fore_tcall *call, fore_tval *out) {
-    FORE_TRY(fore_tspend(run, format.as.str->size * 2));
+    FORE_TRY(fore_tspend(run, format.as.str->size * 8));
     fore_buf buf = {.limit = FORE_T_MAX_OUTPUT};
     fore_status s = braces_into(run, format.as.str, call, &buf);
     if (!s) s = fore_tstr_take(run, &buf, out);

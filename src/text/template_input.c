@@ -78,7 +78,8 @@ static fore_status prepare_message(fore_trun *run, fore_tval *message) {
     FORE_TRY(fore_tdict_new(run, &to));
     if (has) FORE_TRY(set_text(run, to, "thinking", reasoning));
     for (size_t i = 0; i < from->count; i++)
-        if (from->pairs[i].value.tag != FORE_T_NONE) FORE_TRY(fore_tdict_set(run, to, from->pairs[i].key, from->pairs[i].value));
+        if (from->pairs[i].value.tag != FORE_T_NONE)
+            FORE_TRY(fore_tdict_set(run, to, from->pairs[i].key, from->pairs[i].value));
     if (has) FORE_TRY(set_text(run, to, "reasoning_content", reasoning));
     message->as.dict = to;
     return FORE_OK;

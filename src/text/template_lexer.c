@@ -261,7 +261,7 @@ static fore_status lex_number(lexer *l) {
             end = q > start + 2 ? q : start + 1;
         } else if (l->s[start] == '0') { /* no leading zeros: 012 is 0 and then 12 */
             end = start + 1;
-            while (end < l->size && (l->s[end] == '0' || (l->s[end] == '_' && end + 1 < l->size && l->s[end + 1] == '0'))) end++;
+            while (end < l->size && (l->s[end] == '0' || at(l, end, "_0"))) end++;
         }
     }
     char *text = fore_arena_alloc(l->arena, end - start + 1, 1);
@@ -293,7 +293,8 @@ static fore_status lex_operator(lexer *l) {
         const char *op = operators[i];
         if (!at(l, l->pos, op)) continue;
         if (strchr("([{", *op)) {
-            if (l->open == (int)sizeof l->balance) return fore_fail(l->err, FORE_ERR_LIMIT, "template line %d: brackets are nested too deeply", l->line);
+            if (l->open == (int)sizeof l->balance)
+                return fore_fail(l->err, FORE_ERR_LIMIT, "template line %d: brackets are nested too deeply", l->line);
             l->balance[l->open++] = *op == '(' ? ')' : *op == '[' ? ']' : '}';
         } else if (strchr(")]}", *op)) {
             if (!l->open || l->balance[--l->open] != *op)

@@ -45,7 +45,9 @@ typedef enum fore_tkind {
     FORE_N_LOADER,   /* include, import, extends: there is nothing to load from */
 } fore_tkind;
 
-typedef enum fore_tcompare_op { FORE_C_EQ, FORE_C_NE, FORE_C_LT, FORE_C_LE, FORE_C_GT, FORE_C_GE, FORE_C_IN, FORE_C_NOTIN } fore_tcompare_op;
+typedef enum fore_tcompare_op {
+    FORE_C_EQ, FORE_C_NE, FORE_C_LT, FORE_C_LE, FORE_C_GT, FORE_C_GE, FORE_C_IN, FORE_C_NOTIN,
+} fore_tcompare_op;
 
 typedef struct fore_tnode fore_tnode;
 

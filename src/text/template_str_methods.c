@@ -41,7 +41,7 @@ static fore_status all_chars(fore_trun *run, fore_tval self, const fore_tcall *c
                              bool (*is)(uint32_t), bool empty, fore_tval *out) {
     FORE_TRY(none(run, call, name));
     const fore_tstr *s = self.as.str;
-    FORE_TRY(fore_tspend(run, s->size * 4));
+    FORE_TRY(fore_tspend(run, s->size * 8));
     bool yes = s->size ? true : empty;
     for (size_t i = 0; yes && i < s->size;) {
         uint32_t c;
@@ -79,7 +79,7 @@ static fore_status str_isidentifier(fore_trun *run, fore_tval self, const fore_t
 static fore_status one_case(fore_trun *run, fore_tval self, const fore_tcall *call, bool upper, fore_tval *out) {
     FORE_TRY(none(run, call, upper ? "isupper" : "islower"));
     const fore_tstr *s = self.as.str;
-    FORE_TRY(fore_tspend(run, s->size * 4));
+    FORE_TRY(fore_tspend(run, s->size * 8));
     bool seen = false, other = false;
     for (size_t i = 0; i < s->size && !other;) {
         uint32_t c;
@@ -102,7 +102,7 @@ static fore_status str_islower(fore_trun *run, fore_tval self, const fore_tcall 
 static fore_status str_istitle(fore_trun *run, fore_tval self, const fore_tcall *call, fore_tval *out) {
     FORE_TRY(none(run, call, "istitle"));
     const fore_tstr *s = self.as.str;
-    FORE_TRY(fore_tspend(run, s->size * 4));
+    FORE_TRY(fore_tspend(run, s->size * 8));
     bool inside = false, seen = false, good = true;
     for (size_t i = 0; i < s->size && good;) {
         uint32_t c;
@@ -337,7 +337,7 @@ static fore_status split(fore_trun *run, fore_tval self, const fore_tcall *call,
     FORE_TRY(fore_tbind(run, call, from_right ? "rsplit" : "split", "sep? maxsplit?", args));
     FORE_TRY(fore_targ_int(run, args[1], "split", -1, &max));
     const fore_tstr *s = self.as.str;
-    FORE_TRY(fore_tspend(run, s->size * 2));
+    FORE_TRY(fore_tspend(run, s->size * 8));
     fore_tvec parts = {0};
     if (args[0].tag == FORE_T_MISSING || args[0].tag == FORE_T_NONE) {
         FORE_TRY(split_spaces(run, self, max, from_right, &parts));
@@ -376,7 +376,7 @@ static fore_status str_splitlines(fore_trun *run, fore_tval self, const fore_tca
     fore_tval keep, v;
     FORE_TRY(fore_tbind(run, call, "splitlines", "keepends?", &keep));
     const fore_tstr *s = self.as.str;
-    FORE_TRY(fore_tspend(run, s->size * 2));
+    FORE_TRY(fore_tspend(run, s->size * 8));
     fore_tvec parts = {0};
     size_t start = 0;
     for (size_t i = 0; i < s->size;) {
@@ -547,7 +547,7 @@ static fore_status str_expandtabs(fore_trun *run, fore_tval self, const fore_tca
     FORE_TRY(fore_targ_int(run, arg, "expandtabs", 8, &width));
     if (width > 1000) return fore_tlimit(run, "a string is too long");
     const fore_tstr *s = self.as.str;
-    FORE_TRY(fore_tspend(run, s->size * 2));
+    FORE_TRY(fore_tspend(run, s->size * 8));
     fore_buf buf = {.limit = FORE_T_MAX_OUTPUT};
     fore_status status = FORE_OK;
     int64_t column = 0;

@@ -18,7 +18,7 @@ static fore_status puts_(fore_trun *run, fore_buf *buf, const char *text) {
 }
 
 static fore_status repr_str(fore_trun *run, fore_buf *buf, const fore_tstr *s) {
-    FORE_TRY(fore_tspend(run, s->size * 4));
+    FORE_TRY(fore_tspend(run, s->size * 16));
     bool single = s->size && memchr(s->data, '\'', s->size), twice = s->size && memchr(s->data, '"', s->size);
     char quote = single && !twice ? '"' : '\'', text[16];
     FORE_TRY(fore_tstr_append(run, buf, &quote, 1));
@@ -185,6 +185,7 @@ static fore_status json_str(fore_trun *run, fore_buf *buf, const char *data, siz
         }
         FORE_TRY(fore_tstr_append(run, buf, data + from, i - from));
         FORE_TRY(puts_(run, buf, text));
+        FORE_TRY(fore_tspend(run, 32));
         i += n;
         from = i;
     }
@@ -274,7 +275,7 @@ fore_status fore_tappend_json(fore_trun *run, fore_buf *buf, fore_tval v, const 
 /* ---- HTML ---- */
 
 fore_status fore_tappend_escaped(fore_trun *run, fore_buf *buf, const char *data, size_t size) {
-    FORE_TRY(fore_tspend(run, size * 2));
+    FORE_TRY(fore_tspend(run, size * 8));
     for (size_t i = 0; i < size; i++) {
         const char *to = data[i] == '&'    ? "&amp;"
                          : data[i] == '<'  ? "&lt;"

@@ -266,7 +266,7 @@ static fore_status map_case(fore_trun *run, const fore_tstr *s, fore_tcase how, 
 }
 
 fore_status fore_tcase_of(fore_trun *run, const fore_tstr *s, fore_tcase how, fore_tval *out) {
-    FORE_TRY(fore_tspend(run, s->size * 4));
+    FORE_TRY(fore_tspend(run, s->size * 16));
     fore_buf buf = {.limit = FORE_T_MAX_OUTPUT};
     fore_status status = map_case(run, s, how, &buf);
     if (!status) status = fore_tstr_take(run, &buf, out);

@@ -319,7 +319,9 @@ bool fore_tis_lower(uint32_t c);
 bool fore_tis_title(uint32_t c);
 bool fore_tis_word(uint32_t c); /* \w of a regular expression */
 bool fore_tis_line_end(uint32_t c); /* where str.splitlines cuts */
-typedef enum fore_tcase { FORE_CASE_UPPER, FORE_CASE_LOWER, FORE_CASE_TITLE, FORE_CASE_CAPITALIZE, FORE_CASE_SWAP, FORE_CASE_FOLD } fore_tcase;
+typedef enum fore_tcase {
+    FORE_CASE_UPPER, FORE_CASE_LOWER, FORE_CASE_TITLE, FORE_CASE_CAPITALIZE, FORE_CASE_SWAP, FORE_CASE_FOLD,
+} fore_tcase;
 fore_status fore_tcase_of(fore_trun *run, const fore_tstr *s, fore_tcase how, fore_tval *out);
 /* Byte range of s without the white space, or the characters of `chars`, at its ends. */
 void fore_tstrip(const char **data, size_t *size, const fore_tstr *chars, bool left, bool right);

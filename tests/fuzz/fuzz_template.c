@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t length[2] = {0, 0};
     fore_status status[2];
     for (int i = 0; i < 2; i++) {
-        fore_trender how = {.now = 1767323045, .as_chat = i == 1};
+        fore_trender how = {.now = 1767323045, .as_chat = i == 1, .steps = 500000};
         if (!mark) how.as_chat = false;
         err = (fore_error){0};
         status[i] = fore_template_render_as(t, variables, variables_size, how, &text[i], &length[i], &err);
