@@ -10,7 +10,7 @@
 enum { MOST_REMARKS = 8 };
 
 typedef struct findings {
-    const char *remarks[MOST_REMARKS]; /* what works less than it could; borrowed from the model */
+    const char *remarks[MOST_REMARKS]; /* static texts: what works less than it could */
     int count;
 } findings;
 
@@ -23,7 +23,7 @@ static findings find_remarks(const fore_model_info *info, bool no_mtp) {
     findings f = {0};
     if (!info->has_tokenizer) f.remarks[f.count++] = "no tokenizer.json: only `logits --ids` will work";
     if (!info->has_template) f.remarks[f.count++] = "no chat template: `run` will need --raw";
-    if (info->mtp_declared && !info->mtp_attached && !no_mtp) f.remarks[f.count++] = info->mtp_note;
+    if (info->mtp_declared && !info->mtp_attached && !no_mtp) f.remarks[f.count++] = "warning: the declared MTP head is off, so nothing is drafted";
     if (!info->mtp_declared && info->mtp_tensors)
         f.remarks[f.count++] = "the files have tensors of an MTP head that the config does not declare";
     return f;
