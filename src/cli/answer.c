@@ -11,13 +11,24 @@ static int take_chunk(cli_answer *out, const fore_chunk *chunk, size_t *capacity
     while (out->id_count + chunk->id_count > *capacity) {
         *capacity = *capacity ? *capacity * 2 : 256;
         out->ids = cli_need(realloc(out->ids, *capacity * sizeof *out->ids));
+        out->marks = cli_need(realloc(out->marks, *capacity * sizeof *out->marks));
+        out->text_ends = cli_need(realloc(out->text_ends, *capacity * sizeof *out->text_ends));
     }
-    if (chunk->id_count) memcpy(out->ids + out->id_count, chunk->ids, chunk->id_count * sizeof *out->ids);
-    out->id_count += chunk->id_count;
-    return cli_view_push(&out->view, chunk->text, chunk->size);
+    int code = CLI_OK;
+    size_t start = 0;
+    for (size_t i = 0; i < chunk->id_count && code == CLI_OK; i++) {
+        size_t end = chunk->text_ends[i];
+        code = cli_view_push(&out->view, chunk->text + start, end - start, (fore_mark)chunk->marks[i]);
+        out->ids[out->id_count] = chunk->ids[i];
+        out->marks[out->id_count] = chunk->marks[i];
+        out->text_ends[out->id_count++] = out->view.text.size;
+        start = end;
+    }
+    cli_view_pause(&out->view);
+    return code;
 }
 
-int cli_answer_run(cli_answer *out, const cli_model *model, cli_request *request, bool show) {
+int cli_answer_run(cli_answer *out, const cli_model *model, cli_request *request, cli_view_style style) {
     *out = (cli_answer){0};
     double started = cli_seconds();
     size_t capacity = 0;
@@ -27,7 +38,7 @@ int cli_answer_run(cli_answer *out, const cli_model *model, cli_request *request
     cli_progress_end(&request->progress);
     if (status && status != FORE_ERR_CANCELLED) return cli_fail_status(status, &err);
     int code = status ? CLI_INTERRUPTED : CLI_OK;
-    cli_view_start(&out->view, show, code == CLI_OK && cli_starts_thinking(model->model, &request->request));
+    cli_view_start(&out->view, style, code == CLI_OK && cli_starts_thinking(model->model, &request->request));
     fore_chunk chunk = {0};
     while (code == CLI_OK && chunk.finish == FORE_FINISH_NONE) {
         if (cli_interrupted()) {
@@ -54,6 +65,8 @@ int cli_answer_run(cli_answer *out, const cli_model *model, cli_request *request
 void cli_answer_free(cli_answer *answer) {
     cli_view_free(&answer->view);
     free(answer->ids);
+    free(answer->marks);
+    free(answer->text_ends);
     *answer = (cli_answer){0};
 }
 
@@ -78,17 +91,63 @@ void cli_answer_print_stats(const cli_answer *answer, const cli_model *model, co
     print_row("prefill", "tokens", computed, s->prefill_seconds, true);
     if (s->reused_tokens) fprintf(stderr, "%-9s %8llu tokens\n", "reused", (unsigned long long)s->reused_tokens);
     print_row("decode", "tokens", s->generated_tokens, s->decode_seconds, true);
+    if (s->draft[0].rounds || s->draft[1].rounds) {
+        fprintf(stderr, "%-9s %16s %9.3f s\n", "  draft", "", s->draft_seconds);
+        fprintf(stderr, "%-9s %16s %9.3f s\n", "  verify", "", s->verify_seconds);
+        fprintf(stderr, "%-9s %16s %9.3f s\n", "  commit", "", s->commit_seconds);
+    }
     fprintf(stderr, "%-9s %16s %9.3f s\n", "sampling", "", s->sample_seconds);
     fprintf(stderr, "%-9s %8llu %-7s %9.3f s\n", "total", (unsigned long long)(s->prompt_tokens + s->generated_tokens),
             "tokens", answer->total_seconds);
     fprintf(stderr, "%-9s %8.1f MB\n", "state", (double)s->state_bytes / 1e6);
+    cli_drafts_print("drafts", s->draft);
+    if (s->history_missing)
+        fprintf(stderr, "%-9s %8llu prompt tokens that the draft head has not seen\n", "history",
+                (unsigned long long)s->history_missing);
     fprintf(stderr, "finish    %s%s%s", answer->finish ? answer->finish : "failed",
             s->stop ? " at the stop string " : "", s->stop ? s->stop : "");
     if (request->sampling.temperature > 0) fprintf(stderr, ", seed %llu", (unsigned long long)request->sampling.seed);
     fputc('\n', stderr);
 }
 
-cJSON *cli_answer_json(cli_answer *answer, const cli_model *model, const fore_request *request) {
+void cli_answer_print_legend(const cli_answer *answer, bool colored) {
+    size_t counts[4] = {0};
+    for (size_t i = 0; i < answer->id_count; i++) counts[answer->marks[i]]++;
+    cli_view_legend(&answer->view, counts, colored);
+}
+
+/* Every token: its id, its text (whole characters: that of a part comes with the last one), what became of its draft.
+ */
+static void add_tokens(cJSON *root, const cli_answer *answer) {
+    cJSON *tokens = cli_need(cJSON_AddArrayToObject(root, "tokens"));
+    size_t start = 0;
+    for (size_t i = 0; i < answer->id_count; i++) {
+        cJSON *token = cli_need(cJSON_CreateObject());
+        cli_text text = {0};
+        cli_text_add(&text, cli_text_string(&answer->view.text) + start, answer->text_ends[i] - start);
+        cli_need(cJSON_AddNumberToObject(token, "id", answer->ids[i]));
+        cli_json_string(token, "text", text.data);
+        cli_json_string(token, "mark", cli_mark_name((fore_mark)answer->marks[i]));
+        cJSON_AddItemToArray(tokens, token);
+        cli_text_free(&text);
+        start = answer->text_ends[i];
+    }
+}
+
+static void add_drafts(cJSON *root, const fore_draft *draft, const fore_stats *s) {
+    cJSON *drafts = cli_need(cJSON_AddObjectToObject(root, "drafts"));
+    if (draft->depth == FORE_DRAFT_AUTO)
+        cli_json_string(drafts, "depth", "auto");
+    else
+        cli_json_whole(drafts, "depth", (uint64_t)draft->depth);
+    cli_json_string(drafts, "sampler", draft->sampler == FORE_SAMPLER_REJECTION ? "rejection" : "seeded");
+    cli_json_whole(drafts, "passes", s->rounds);
+    cli_json_whole(drafts, "history_missing", s->history_missing);
+    cJSON_AddItemToObject(drafts, "before_picture", cli_drafts_json(&s->draft[0]));
+    cJSON_AddItemToObject(drafts, "after_picture", cli_drafts_json(&s->draft[1]));
+}
+
+cJSON *cli_answer_json(cli_answer *answer, const cli_model *model, const fore_request *request, bool marks) {
     const fore_stats *s = &answer->stats;
     const fore_sampling *sampling = &request->sampling;
     cJSON *root = cli_need(cJSON_CreateObject());
@@ -100,6 +159,7 @@ cJSON *cli_answer_json(cli_answer *answer, const cli_model *model, const fore_re
     }
     cJSON *ids = cli_need(cJSON_CreateIntArray(answer->ids, (int)answer->id_count));
     cJSON_AddItemToObject(root, "ids", ids);
+    if (marks) add_tokens(root, answer);
     cli_json_string(root, "finish_reason", answer->finish ? answer->finish : "error");
     if (s->stop) cli_json_string(root, "stop", s->stop);
     cli_json_whole(root, "prompt_tokens", s->prompt_tokens);
@@ -115,12 +175,16 @@ cJSON *cli_answer_json(cli_answer *answer, const cli_model *model, const fore_re
     cli_json_number(how, "presence_penalty", (double)sampling->presence_penalty);
     cli_json_number(how, "frequency_penalty", (double)sampling->frequency_penalty);
     cli_json_whole(how, "seed", sampling->seed);
+    add_drafts(root, &request->draft, s);
     cJSON *timings = cli_need(cJSON_AddObjectToObject(root, "timings"));
     cli_json_number(timings, "load_seconds", model->load_seconds);
     cli_json_number(timings, "image_seconds", s->image_seconds);
     cli_json_number(timings, "vision_seconds", s->vision_seconds);
     cli_json_number(timings, "prefill_seconds", s->prefill_seconds);
     cli_json_number(timings, "decode_seconds", s->decode_seconds);
+    cli_json_number(timings, "draft_seconds", s->draft_seconds);
+    cli_json_number(timings, "verify_seconds", s->verify_seconds);
+    cli_json_number(timings, "commit_seconds", s->commit_seconds);
     cli_json_number(timings, "sample_seconds", s->sample_seconds);
     cli_json_number(timings, "total_seconds", answer->total_seconds);
     cli_json_number(timings, "prefill_tokens_per_second", rate(s->prompt_tokens, s->prefill_seconds));

@@ -16,7 +16,7 @@ void cli_options_init(cli_options *options, const cli_verb *verb) {
     *options = (cli_options){.verb = verb};
     for (const cli_flag *f = cli_flags; f->name; f++) {
         char *at = (char *)options + f->offset;
-        if (f->kind == CLI_WHOLE) *(int *)(void *)at = -1;
+        if (f->kind == CLI_WHOLE || f->kind == CLI_WORD || f->kind == CLI_DEPTH) *(int *)(void *)at = -1;
         if (f->kind == CLI_REAL) *(double *)(void *)at = NAN;
     }
 }
@@ -77,13 +77,28 @@ static int fail_unknown(const cli_verb *verb, const char *dashes, const char *na
     const char *names[MOST];
     size_t count = 0;
     for (const cli_flag *f = cli_flags; f->name && count < MOST; f++) {
-        if (f->verbs & verb->bit) names[count++] = f->name;
+        if ((f->verbs & verb->bit) && f->help != cli_hidden) names[count++] = f->name;
     }
     char typed[64];
     snprintf(typed, sizeof typed, "%.*s", (int)least(size, sizeof typed - 1), name);
     const char *nearest = cli_nearest(typed, names, count);
     if (!nearest) return cli_fail_usage(verb, "unknown flag %s%s", dashes, typed);
     return cli_fail_usage(verb, "unknown flag %s%s; did you mean --%s?", dashes, typed, nearest);
+}
+
+/* Index of the word among those of `words`, which are split by |; -1 when it is none of them. */
+static int word_index(const char *words, const char *word) {
+    size_t length = strlen(word);
+    for (int i = 0;; i++) {
+        size_t size = strcspn(words, "|");
+        if (size == length && memcmp(words, word, size) == 0) return i;
+        if (!words[size]) return -1;
+        words += size + 1;
+    }
+}
+
+static int fail_word(const cli_verb *verb, const cli_flag *f, const char *value) {
+    return cli_fail_usage(verb, "--%s: expected %s, found '%s'", f->name, f->value, value);
 }
 
 static int store_value(cli_options *options, const cli_flag *f, const char *value) {
@@ -110,6 +125,24 @@ static int store_value(cli_options *options, const cli_flag *f, const char *valu
                                   f->low, f->high, value);
         }
         *(int *)at = (int)number;
+        return CLI_OK;
+    }
+    case CLI_DEPTH: {
+        long number = strtol(value, &end, 10);
+        if (strcmp(value, "auto") == 0)
+            number = FORE_DRAFT_AUTO;
+        else if (end == value || *end || errno || (double)number < f->low || (double)number > f->high)
+            return cli_fail_usage(options->verb, "--%s: expected auto or a whole number from %.0f to %.0f, found '%s'",
+                                  f->name, f->low, f->high, value);
+        *(int *)at = (int)number;
+        return CLI_OK;
+    }
+    case CLI_WORD:
+    case CLI_BITS: {
+        int index = word_index(f->value, value);
+        if (index < 0) return fail_word(options->verb, f, value);
+        if (f->kind == CLI_WORD) *(int *)at = index;
+        else *(unsigned *)at |= 1u << index;
         return CLI_OK;
     }
     case CLI_REAL: {
@@ -191,24 +224,31 @@ int cli_parse(cli_options *options, int argc, char **argv) {
     return CLI_OK;
 }
 
+/* The flags under one heading, by name only. */
+static void print_group(const cli_verb *verb, const char *heading, FILE *out) {
+    int column = 0;
+    for (const cli_flag *f = cli_flags; f->name; f++) {
+        if (!(f->verbs & verb->bit) || f->help != heading) continue;
+        int width = (int)(strlen(f->name) + (f->value ? strlen(f->value) + 1 : 0)) + 3;
+        if (!column) column = fprintf(out, "%s", heading);
+        if (column + width > HELP_WIDTH) column = fprintf(out, "\n ") - 1;
+        column += fprintf(out, " --%s%s%s", f->name, f->value ? " " : "", f->value ? f->value : "");
+    }
+    if (column) fputc('\n', out);
+}
+
 void cli_print_help(const cli_verb *verb, FILE *out) {
     fprintf(out, "usage: foresight %s %s\n%s", verb->name, verb->usage, verb->about);
     for (const cli_flag *f = cli_flags; f->name; f++) {
-        if (!(f->verbs & verb->bit) || !f->help) continue;
+        const char *help = f->help;
+        if (!(f->verbs & verb->bit) || !help || help == cli_sampling || help == cli_drafting || help == cli_hidden) continue;
         char letter[8] = "    ", left[64];
         if (f->letter) snprintf(letter, sizeof letter, "-%c, ", f->letter);
         snprintf(left, sizeof left, "  %s--%s%s%s", letter, f->name, f->value ? " " : "", f->value ? f->value : "");
-        size_t line = strcspn(f->help, "\n");
-        fprintf(out, "%-*s %.*s\n", HELP_COLUMN - 1, left, (int)line, f->help);
-        if (f->help[line]) fprintf(out, "%*s%s\n", HELP_COLUMN, "", f->help + line + 1);
+        size_t line = strcspn(help, "\n");
+        fprintf(out, "%-*s %.*s\n", HELP_COLUMN - 1, left, (int)line, help);
+        if (help[line]) fprintf(out, "%*s%s\n", HELP_COLUMN, "", help + line + 1);
     }
-    int column = 0;
-    for (const cli_flag *f = cli_flags; f->name; f++) {
-        if (!(f->verbs & verb->bit) || f->help) continue;
-        int width = (int)(strlen(f->name) + strlen(f->value)) + 4;
-        if (!column) column = fprintf(out, "sampling (the checkpoint has defaults):");
-        if (column + width > HELP_WIDTH) column = fprintf(out, "\n ") - 1;
-        column += fprintf(out, " --%s %s", f->name, f->value);
-    }
-    if (column) fputc('\n', out);
+    print_group(verb, cli_drafting, out);
+    print_group(verb, cli_sampling, out);
 }

@@ -12,6 +12,9 @@ typedef enum cli_kind {
     CLI_WHOLE, /* int in [low, high] */
     CLI_REAL,  /* double in [low, high] */
     CLI_SEED,  /* uint64_t seed, has_seed */
+    CLI_DEPTH, /* int in [low, high], or FORE_DRAFT_AUTO for "auto" */
+    CLI_WORD,  /* int: index of the word among those of `value`, which are split by | */
+    CLI_BITS,  /* unsigned: 1 << index of the word, may be repeated */
 } cli_kind;
 
 typedef struct cli_flag {
@@ -21,10 +24,13 @@ typedef struct cli_flag {
     size_t offset; /* in cli_options */
     unsigned verbs;
     const char *value; /* name of the value in the help; NULL for CLI_ON and CLI_SET */
-    const char *help;  /* NULL: listed by name only, with the other sampling flags */
+    const char *help;  /* a line or two; or a heading, below; NULL: said with the flag before it */
     double low, high;
     int set;
 } cli_flag;
+
+/* Headings of flags that the help lists by name only; what is hidden is not listed at all. */
+extern const char cli_sampling[], cli_drafting[], cli_hidden[];
 
 /* The table, ended by a flag without a name (options.c). */
 extern const cli_flag cli_flags[];

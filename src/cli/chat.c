@@ -2,6 +2,7 @@
  * conversation is as it was. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/answer.h"
 #include "cli/args.h"
@@ -16,6 +17,8 @@ typedef struct chat {
     cli_pictures pictures; /* of the messages, then those that wait for the next one */
     size_t sent_pictures;  /* how many belong to messages */
     cli_answer last;       /* the figures that /stats shows */
+    fore_draft_stats drafts[2]; /* of all answers */
+    size_t answers;
     bool answered, failed;
 } chat;
 
@@ -48,9 +51,14 @@ static void send(chat *c, const char *text) {
     c->request.request.image_count = c->pictures.count;
     cli_answer_free(&c->last);
     cli_clear_interrupt();
-    int code = cli_answer_run(&c->last, &c->model, &c->request, true);
+    cli_view_style style = {true, c->options->show_drafts, cli_colors(c->options, STDOUT_FILENO)};
+    int code = cli_answer_run(&c->last, &c->model, &c->request, style);
     cli_clear_interrupt();
     c->answered = c->last.finish != NULL;
+    if (c->answered) {
+        cli_drafts_add(c->drafts, c->last.stats.draft);
+        c->answers++;
+    }
     free(messages);
     c->request.request.messages = NULL;
     if (code == CLI_FAILED || !c->last.view.text.size) {
@@ -67,14 +75,21 @@ static void send(chat *c, const char *text) {
     if (c->last.view.thought)
         cli_need(cJSON_AddStringToObject(answer, "reasoning_content", cli_view_reasoning(&c->last.view)));
     cJSON_AddItemToArray(c->messages, answer);
+    if (style.drafts) cli_answer_print_legend(&c->last, cli_colors(c->options, STDERR_FILENO));
     if (c->options->stats) cli_answer_print_stats(&c->last, &c->model, &c->request.request);
+}
+
+/* Of the last answer; drafts of all of them too. */
+static void print_stats(const chat *c) {
+    cli_answer_print_stats(&c->last, &c->model, &c->request.request);
+    if (c->answers > 1) cli_drafts_print("so far", c->drafts);
 }
 
 static void print_commands(void) {
     fputs("/image FILE    a picture for the next message\n"
           "/system TEXT   set the system message; without TEXT take it away\n"
           "/reset         forget what was said\n"
-          "/stats         tokens and seconds of the last answer\n"
+          "/stats         tokens, seconds and drafts of the last answer\n"
           "/help          this\n"
           "/quit          end, as Ctrl-D does\n"
           "Ctrl-C stops an answer. A message that begins with a slash is written with two.\n",
@@ -114,7 +129,7 @@ static bool command(chat *c, const char *line) {
         reset(c);
     } else if (strcmp(name, "stats") == 0) {
         if (c->answered)
-            cli_answer_print_stats(&c->last, &c->model, &c->request.request);
+            print_stats(c);
         else
             fputs("nothing was answered yet\n", stderr);
     } else {

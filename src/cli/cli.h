@@ -37,6 +37,14 @@ typedef struct cli_options {
     int max_tokens;
     cli_list stops, biases;
     bool ignore_eos, json, stats, raw, decode, generation_prompt;
+    int color; /* cli_color */
+    bool no_mtp, show_drafts;
+    int draft_depth; /* FORE_DRAFT_AUTO when absent */
+    int draft_sampler; /* fore_draft_sampler; -1 when absent */
+    cli_list contract;
+    unsigned ablate; /* FORE_ABLATE_* */
+    bool draft_wrong;
+    const char *draft_replay;
     double temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
     int top_k;
     bool has_seed;
@@ -47,7 +55,19 @@ typedef struct cli_options {
 } cli_options;
 
 /* Bits of the verbs in a flag's `verbs`. */
-enum { CLI_RUN = 1, CLI_CHAT = 2, CLI_LOGITS = 4, CLI_TOKENIZE = 8, CLI_RENDER = 16, CLI_INSPECT = 32, CLI_ALL = 63 };
+enum {
+    CLI_RUN = 1,
+    CLI_CHAT = 2,
+    CLI_LOGITS = 4,
+    CLI_TOKENIZE = 8,
+    CLI_RENDER = 16,
+    CLI_INSPECT = 32,
+    CLI_VERIFY = 64,
+    CLI_ALL = 127
+};
+
+/* --color, in the order of its words. */
+typedef enum cli_color { CLI_COLOR_AUTO, CLI_COLOR_ALWAYS, CLI_COLOR_NEVER } cli_color;
 
 typedef struct cli_verb {
     const char *name;
@@ -60,7 +80,7 @@ typedef struct cli_verb {
 } cli_verb;
 
 extern const cli_verb cli_run_verb, cli_chat_verb, cli_logits_verb, cli_tokenize_verb, cli_render_verb,
-    cli_inspect_verb;
+    cli_inspect_verb, cli_verify_verb;
 
 /* Say it on standard error as "foresight: ..." and return the exit code, so that a verb ends with `return
  * cli_fail(...)`. */

@@ -1,6 +1,7 @@
 /* foresight inspect: what a checkpoint folder is, what it will need, what is wrong with it. */
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
 #include "cli/files.h"
 #include "cli/json.h"
@@ -18,12 +19,11 @@ static int default_context(const fore_model_info *info) {
     return info->context_length < 32768 ? info->context_length : 32768;
 }
 
-static findings find_remarks(const fore_model_info *info) {
+static findings find_remarks(const fore_model_info *info, bool no_mtp) {
     findings f = {0};
     if (!info->has_tokenizer) f.remarks[f.count++] = "no tokenizer.json: only `logits --ids` will work";
     if (!info->has_template) f.remarks[f.count++] = "no chat template: `run` will need --raw";
-    if (info->mtp_declared && !info->mtp_tensors)
-        f.remarks[f.count++] = "the config declares an MTP head, but the files have no tensor of it";
+    if (info->mtp_declared && !info->mtp_attached && !no_mtp) f.remarks[f.count++] = "warning: the declared MTP head is off, so nothing is drafted";
     if (!info->mtp_declared && info->mtp_tensors)
         f.remarks[f.count++] = "the files have tensors of an MTP head that the config does not declare";
     return f;
@@ -50,9 +50,32 @@ static const char *bytes_text(uint64_t bytes, char out[32]) {
     return out;
 }
 
-static int print_table(const char *dir, const fore_model_info *info, const fore_plan *plan, int context) {
+/* Whether the draft head is used, where it comes from, how it is fed. */
+static void add_head(cli_text *out, const fore_model *model, const fore_model_info *info) {
+    const char *name, *value, *source;
+    if (!info->mtp_declared) {
+        add_row(out, "MTP head", "none%s", info->mtp_tensors ? " declared" : "");
+        return;
+    }
+    const char *plural = info->mtp_layers == 1 ? "" : "s";
+    if (!info->mtp_attached) {
+        add_row(out, "MTP head", "%d layer%s declared, off: %s", info->mtp_layers, plural, info->mtp_note);
+        return;
+    }
+    add_row(out, "MTP head", "%d layer%s from %s", info->mtp_layers, plural, info->mtp_source);
+    for (int i = 0; fore_model_get_contract(model, i, &name, &value, &source); i++)
+        add_row(out, i ? "" : "contract", "%-20s %-16s (%s)", name, value, source);
+}
+
+static int print_table(const cli_options *options, const char *dir, const fore_model *model, int context) {
     cli_text out = {0};
-    char a[32], b[32], c[32];
+    char a[32], b[32], c[32], d[32];
+    fore_model_info of;
+    fore_plan memory;
+    const fore_model_info *info = &of;
+    const fore_plan *plan = &memory;
+    fore_model_get_info(model, &of);
+    fore_model_plan(model, context, &memory);
     add_row(&out, "folder", "%s", dir);
     add_row(&out, "architecture", "%s (%s)", info->architecture, info->model_type);
     add_row(&out, "layers", "%d: %d linear attention, %d full attention", info->layers, info->linear_attention_layers,
@@ -67,11 +90,7 @@ static int print_table(const char *dir, const fore_model_info *info, const fore_
                 info->vision_hidden_size, info->patch_size, info->merge_size, info->merge_size);
     else
         add_row(&out, "vision", "none: text alone");
-    if (info->mtp_declared || info->mtp_tensors)
-        add_row(&out, "MTP head", "%d layer%s declared, %d tensors found", info->mtp_layers,
-                info->mtp_layers == 1 ? "" : "s", info->mtp_tensors);
-    else
-        add_row(&out, "MTP head", "none");
+    add_head(&out, model, info);
     add_row(&out, "parameters", "text %" PRIu64 ", vision %" PRIu64 ", MTP %" PRIu64, info->text_parameters,
             info->vision_parameters, info->mtp_parameters);
     add_row(&out, "weights", "%s in %" PRIu64 " tensors of %" PRIu64 " file%s, %s", bytes_text(info->weight_bytes, a),
@@ -81,9 +100,9 @@ static int print_table(const char *dir, const fore_model_info *info, const fore_
     add_row(&out, "instructions", "%s", info->isa);
     add_row(&out, "memory", "weights %s, mapped; a session %s at %s%d tokens of context", bytes_text(plan->weights, a),
             bytes_text(plan->total, b), context ? "" : "the default ", context ? context : default_context(info));
-    add_row(&out, "", "(keys and values %s, recurrent %s, scratch %s)", bytes_text(plan->kv, a),
-            bytes_text(plan->recurrent, b), bytes_text(plan->scratch, c));
-    findings f = find_remarks(info);
+    add_row(&out, "", "(keys and values %s, recurrent %s, scratch %s, drafting %s)", bytes_text(plan->kv, a),
+            bytes_text(plan->recurrent, b), bytes_text(plan->scratch, c), bytes_text(plan->draft, d));
+    findings f = find_remarks(info, options->no_mtp);
     for (int i = 0; i < f.count; i++) add_row(&out, i ? "" : "remarks", "%s", f.remarks[i]);
     if (!f.count) add_row(&out, "problems", "none found");
     int code = cli_print(out.data, out.size);
@@ -91,7 +110,23 @@ static int print_table(const char *dir, const fore_model_info *info, const fore_
     return code;
 }
 
-static int print_json(const char *dir, const fore_model_info *info, const fore_plan *plan, int context) {
+static void add_contract(cJSON *root, const fore_model *model) {
+    const char *name, *value, *source;
+    cJSON *contract = cli_need(cJSON_AddObjectToObject(root, "mtp_contract"));
+    for (int i = 0; fore_model_get_contract(model, i, &name, &value, &source); i++) {
+        cJSON *field = cli_need(cJSON_AddObjectToObject(contract, name));
+        cli_json_string(field, "value", value);
+        cli_json_string(field, "source", source);
+    }
+}
+
+static int print_json(const cli_options *options, const char *dir, const fore_model *model, int context) {
+    fore_model_info of;
+    fore_plan memory_plan;
+    const fore_model_info *info = &of;
+    const fore_plan *plan = &memory_plan;
+    fore_model_get_info(model, &of);
+    fore_model_plan(model, context, &memory_plan);
     cJSON *root = cli_need(cJSON_CreateObject());
     cli_json_bool(root, "ok", true);
     cli_json_string(root, "model", dir);
@@ -135,15 +170,20 @@ static int print_json(const char *dir, const fore_model_info *info, const fore_p
     cli_json_bool(root, "has_template", info->has_template);
     cli_json_bool(root, "has_vision", info->has_vision);
     cli_json_bool(root, "mtp_declared", info->mtp_declared);
+    cli_json_bool(root, "mtp_attached", info->mtp_attached);
+    cli_json_string(root, "mtp_source", info->mtp_source);
+    cli_json_string(root, "mtp_note", info->mtp_note);
+    if (info->mtp_attached) add_contract(root, model);
     cJSON *memory = cli_need(cJSON_AddObjectToObject(root, "memory"));
     cli_json_whole(memory, "context", (uint64_t)(context ? context : default_context(info)));
     cli_json_whole(memory, "weights", plan->weights);
     cli_json_whole(memory, "kv", plan->kv);
     cli_json_whole(memory, "recurrent", plan->recurrent);
     cli_json_whole(memory, "scratch", plan->scratch);
+    cli_json_whole(memory, "draft", plan->draft);
     cli_json_whole(memory, "total", plan->total);
     cJSON *remarks = cli_need(cJSON_AddArrayToObject(root, "remarks"));
-    findings f = find_remarks(info);
+    findings f = find_remarks(info, options->no_mtp);
     for (int i = 0; i < f.count; i++) cJSON_AddItemToArray(remarks, cli_need(cJSON_CreateString(f.remarks[i])));
     int code = cli_json_print(root);
     cJSON_Delete(root);
@@ -164,10 +204,12 @@ static int run(const cli_options *options) {
     if (options->operand && options->model) return cli_fail_usage(options->verb, "--model and DIR exclude each other");
     cli_text dir = {0};
     int code = cli_find_model(options->operand ? options->operand : options->model, &dir);
+    fore_model_options how = {.isa = cli_isa(options)};
+    char *contract = NULL;
+    if (code == CLI_OK) code = cli_model_options(options, &how, &contract);
     if (code == CLI_OK) {
         fore_model *model = NULL;
         fore_error err = {0};
-        fore_model_options how = {.isa = cli_isa(options)};
         fore_status status = fore_model_open(dir.data, &how, &model, &err);
         if (status && options->json) {
             code = print_problem(dir.data, status, &err);
@@ -175,15 +217,14 @@ static int run(const cli_options *options) {
             code = cli_fail_status(status, &err);
         } else {
             int context = options->context > 0 ? options->context : 0;
-            fore_model_info info;
-            fore_plan plan;
-            fore_model_get_info(model, &info);
-            fore_model_plan(model, context, &plan);
-            code = options->json ? print_json(dir.data, &info, &plan, context)
-                                 : print_table(dir.data, &info, &plan, context);
+            code = cli_check_contract(options, model);
+            if (code == CLI_OK)
+                code = options->json ? print_json(options, dir.data, model, context)
+                                     : print_table(options, dir.data, model, context);
         }
         fore_model_close(model);
     }
+    free(contract);
     cli_text_free(&dir);
     return code;
 }
@@ -195,6 +236,6 @@ const cli_verb cli_inspect_verb = {
     .usage = "[flags] [DIR]",
     .summary = "say what a checkpoint is and what it will need",
     .about = "Opens the checkpoint folder DIR and says what it is, how much memory it will\n"
-             "take, and what is wrong with it if anything.\n",
+             "take, how its draft head is fed, and what is wrong with it if anything.\n",
     .run = run,
 };

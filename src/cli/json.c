@@ -38,6 +38,32 @@ int cli_json_read(const char *path, cJSON **out) {
     return code;
 }
 
+int cli_json_read_ids(const char *path, int32_t **ids, size_t *id_count) {
+    cJSON *json = NULL;
+    *ids = NULL;
+    *id_count = 0;
+    int code = cli_json_read(path, &json);
+    if (code) return code;
+    const cJSON *list = json;
+    if (cJSON_IsObject(list)) {
+        const cJSON *named = cJSON_GetObjectItemCaseSensitive(list, "input_ids");
+        list = named ? named : cJSON_GetObjectItemCaseSensitive(list, "ids");
+    }
+    if (cJSON_GetArraySize(list) == 1 && cJSON_IsArray(cJSON_GetArrayItem(list, 0))) list = cJSON_GetArrayItem(list, 0);
+    int count = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
+    if (!count) code = cli_fail("%s: expected a JSON list of token ids such as [1, 2, 3]", path);
+    *ids = cli_need(calloc((size_t)count + 1, sizeof **ids));
+    for (const cJSON *id = count ? list->child : NULL; id && code == CLI_OK; id = id->next) {
+        double value = cJSON_IsNumber(id) ? id->valuedouble : -1;
+        if (!(value >= 0 && value <= INT32_MAX) || value != floor(value))
+            code = cli_fail("%s: item %zu: expected a token id, a whole number from 0 up", path, *id_count);
+        else
+            (*ids)[(*id_count)++] = (int32_t)value;
+    }
+    cJSON_Delete(json);
+    return code;
+}
+
 char *cli_json_text(const cJSON *json) {
     return cli_need(cJSON_PrintUnformatted(json));
 }

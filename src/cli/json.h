@@ -11,6 +11,9 @@
 int cli_json_parse(const char *name, const char *text, size_t size, cJSON **out);
 /* Reads and parses a file; "-" is standard input. Returns an exit code. */
 int cli_json_read(const char *path, cJSON **out);
+/* Token ids of a JSON file: a list, alone, in a list of one, or as "input_ids" or "ids" of an object. *ids is owned
+ * (free), in any case. Returns an exit code. */
+int cli_json_read_ids(const char *path, int32_t **ids, size_t *count);
 char *cli_json_text(const cJSON *json);                              /* on one line; owned (free) */
 int cli_json_print(const cJSON *json);                               /* one line on standard output; an exit code */
 void cli_json_number(cJSON *object, const char *name, double value); /* rounded to millionths */

@@ -1,11 +1,11 @@
 /* foresight logits: one forward pass over a prompt, everything of it in a safetensors file, for comparing a checkpoint
  * with another implementation. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "cli/files.h"
+#include "cli/json.h"
 #include "cli/model.h"
 #include "cli/request.h"
 #include "cli/signals.h"
@@ -28,31 +28,6 @@ static void free_prompt(prompt *p) {
     cli_pictures_cut(&p->pictures, 0);
     free(p->pixels);
     free(p->patches);
-}
-
-/* A list of ids, alone, in a list of one, or as "input_ids" or "ids" of an object. */
-static int read_ids(const char *path, prompt *p) {
-    cJSON *json = NULL;
-    int code = cli_json_read(path, &json);
-    if (code) return code;
-    const cJSON *list = json;
-    if (cJSON_IsObject(list)) {
-        const cJSON *named = cJSON_GetObjectItemCaseSensitive(list, "input_ids");
-        list = named ? named : cJSON_GetObjectItemCaseSensitive(list, "ids");
-    }
-    if (cJSON_GetArraySize(list) == 1 && cJSON_IsArray(cJSON_GetArrayItem(list, 0))) list = cJSON_GetArrayItem(list, 0);
-    int count = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
-    if (!count) code = cli_fail("%s: expected a JSON list of token ids such as [1, 2, 3]", path);
-    p->ids = cli_need(calloc((size_t)count + 1, sizeof *p->ids));
-    for (const cJSON *id = count ? list->child : NULL; id && code == CLI_OK; id = id->next) {
-        double value = cJSON_IsNumber(id) ? id->valuedouble : -1;
-        if (!(value >= 0 && value <= INT32_MAX) || value != floor(value))
-            code = cli_fail("%s: item %zu: expected a token id, a whole number from 0 up", path, p->id_count);
-        else
-            p->ids[p->id_count++] = (int32_t)value;
-    }
-    cJSON_Delete(json);
-    return code;
 }
 
 /* Whole number `index` of an I32 or I64 tensor, whose data may be unaligned. */
@@ -186,7 +161,7 @@ static int run(const cli_options *options) {
     prompt p = {0};
     cli_model model = {0};
     int code = check_usage(options);
-    if (code == CLI_OK) code = options->ids ? read_ids(options->ids, &p) : cli_read_prompt(options, &p.text);
+    if (code == CLI_OK) code = options->ids ? cli_json_read_ids(options->ids, &p.ids, &p.id_count) : cli_read_prompt(options, &p.text);
     if (code == CLI_OK) code = cli_pictures_add_all(&p.pictures, &options->images);
     if (code == CLI_OK) {
         cli_catch_interrupt(true);

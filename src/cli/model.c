@@ -2,12 +2,15 @@
 #include "cli/model.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/args.h"
 #include "cli/files.h"
+#include "cli/json.h"
 #include "cli/progress.h"
 
 static bool is_folder(const char *path) {
@@ -72,18 +75,79 @@ const char *cli_isa(const cli_options *options) {
     return variable && *variable ? variable : NULL;
 }
 
+int cli_model_options(const cli_options *options, fore_model_options *how, char **contract) {
+    const cli_list *fields = &options->contract;
+    *contract = NULL;
+    how->no_mtp = options->no_mtp || !(options->verb->bit & (CLI_RUN | CLI_CHAT | CLI_VERIFY | CLI_INSPECT));
+    if (!fields->count) return CLI_OK;
+    if (options->no_mtp) return cli_fail_usage(options->verb, "--no-mtp and --mtp-contract exclude each other");
+    cJSON *object = cli_need(cJSON_CreateObject());
+    int code = CLI_OK;
+    for (size_t i = 0; i < fields->count && code == CLI_OK; i++) {
+        const char *text = fields->items[i], *equals = strchr(text, '=');
+        if (!equals || equals == text || !equals[1]) {
+            code = cli_fail_usage(
+                options->verb, "--mtp-contract: expected FIELD=VALUE such as concat_order=hidden_embedding, found '%s'",
+                text);
+            break;
+        }
+        cli_text name = {0};
+        cli_text_add(&name, text, (size_t)(equals - text));
+        cJSON_DeleteItemFromObjectCaseSensitive(object, name.data);
+        char *end = NULL;
+        double number = strtod(equals + 1, &end); /* the sizes of quantisation are numbers, the rest are words */
+        if (*end || !isfinite(number))
+            cli_json_string(object, name.data, equals + 1);
+        else
+            cli_json_number(object, name.data, number);
+        cli_text_free(&name);
+    }
+    if (code == CLI_OK) how->mtp_contract = *contract = cli_json_text(object);
+    cJSON_Delete(object);
+    return code;
+}
+
+int cli_check_contract(const cli_options *options, const fore_model *model) {
+    enum { MOST = 32 };
+    const char *names[MOST], *value, *source;
+    int count = 0;
+    while (count < MOST && fore_model_get_contract(model, count, &names[count], &value, &source)) count++;
+    for (size_t i = 0; i < options->contract.count; i++) {
+        const char *text = options->contract.items[i];
+        char field[48];
+        bool known = false;
+        snprintf(field, sizeof field, "%.*s", (int)strcspn(text, "="), text);
+        for (int k = 0; k < count; k++) known = known || strcmp(names[k], field) == 0;
+        if (known) continue;
+        const char *nearest = cli_nearest(field, names, (size_t)count);
+        if (nearest)
+            return cli_fail_usage(options->verb, "--mtp-contract: unknown field %s; did you mean %s?", field, nearest);
+        return cli_fail_usage(options->verb, "--mtp-contract: unknown field %s; `foresight inspect` lists them", field);
+    }
+    return CLI_OK;
+}
+
 int cli_model_open(const cli_options *options, cli_model *out) {
     *out = (cli_model){0};
     int code = cli_find_model(options->model, &out->dir);
     if (code) return code;
+    fore_model_options how = {.isa = cli_isa(options)};
+    char *contract = NULL;
+    code = cli_model_options(options, &how, &contract);
+    if (code) {
+        free(contract);
+        return code;
+    }
     cli_progress progress;
     cli_progress_start(&progress, "load");
-    fore_model_options how = {.isa = cli_isa(options), .progress = cli_progress_call, .user = &progress};
+    how.progress = cli_progress_call;
+    how.user = &progress;
     fore_error err = {0};
     fore_status status = fore_model_open(out->dir.data, &how, &out->model, &err);
     out->load_seconds = cli_seconds() - progress.started;
     cli_progress_end(&progress);
-    return status ? cli_fail_status(status, &err) : CLI_OK;
+    free(contract);
+    return status ? cli_fail_status(status, &err) : cli_check_contract(options, out->model);
 }
 
 int cli_model_session(const cli_options *options, cli_model *model) {

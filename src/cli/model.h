@@ -18,6 +18,11 @@ typedef struct cli_model {
     double load_seconds;
 } cli_model;
 
+/* What the flags say of the draft head and its contract. Verbs that draft nothing leave the head out. Returns an exit
+ * code; *contract is owned (free), in any case, and `how` points to it. */
+int cli_model_options(const cli_options *options, fore_model_options *how, char **contract);
+/* Whether every field of --mtp-contract is one; an exit code. */
+int cli_check_contract(const cli_options *options, const fore_model *model);
 /* Finds and opens the model, with progress. Returns an exit code; close in any case. */
 int cli_model_open(const cli_options *options, cli_model *out);
 int cli_model_session(const cli_options *options, cli_model *model);

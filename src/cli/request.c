@@ -151,6 +151,16 @@ int cli_request_init(cli_request *out, const cli_options *options, const fore_mo
             cli_need(strdup(options->think > 0 ? "{\"enable_thinking\": true}" : "{\"enable_thinking\": false}"));
         request->options = out->options;
     }
+    fore_draft *d = &request->draft;
+    d->depth = options->draft_depth; /* auto without a head is 0 */
+    if (options->draft_sampler >= 0) d->sampler = (fore_draft_sampler)options->draft_sampler;
+    d->ablate = options->ablate;
+    d->wrong = options->draft_wrong;
+    if (options->draft_replay) {
+        code = cli_json_read_ids(options->draft_replay, &out->replay, &d->replay_count);
+        if (code) return code;
+        d->replay = out->replay;
+    }
     request->progress = cli_progress_call;
     request->user = &out->progress;
     return CLI_OK;
@@ -159,6 +169,7 @@ int cli_request_init(cli_request *out, const cli_options *options, const fore_mo
 void cli_request_free(cli_request *request) {
     free(request->bias);
     free(request->options);
+    free(request->replay);
     *request = (cli_request){0};
 }
 

@@ -31,6 +31,7 @@ typedef struct cli_request {
     fore_request request;
     fore_logit_bias *bias; /* owned */
     char *options;         /* owned */
+    int32_t *replay;       /* owned: drafts of --draft-replay */
     cli_progress progress;
 } cli_request;
 

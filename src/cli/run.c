@@ -1,18 +1,22 @@
 /* foresight run: one question, pictures or not, one answer on standard output. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cli/answer.h"
 #include "cli/signals.h"
 
 static int answer(const cli_options *options, const cli_model *model, cli_request *request) {
     cli_answer answer;
-    int code = cli_answer_run(&answer, model, request, !options->json);
+    cli_view_style style = {!options->json, options->show_drafts, cli_colors(options, STDOUT_FILENO)};
+    int code = cli_answer_run(&answer, model, request, style);
     if (code != CLI_FAILED && options->json) {
-        cJSON *json = cli_answer_json(&answer, model, &request->request);
+        cJSON *json = cli_answer_json(&answer, model, &request->request, options->show_drafts);
         int printed = cli_json_print(json);
         if (printed) code = printed;
         cJSON_Delete(json);
     }
+    if (code != CLI_FAILED && style.show && style.drafts)
+        cli_answer_print_legend(&answer, cli_colors(options, STDERR_FILENO));
     if (code != CLI_FAILED && options->stats) cli_answer_print_stats(&answer, model, &request->request);
     cli_answer_free(&answer);
     return code;

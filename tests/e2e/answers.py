@@ -3,63 +3,15 @@ only. Prints one "ok - NAME" or "not ok - NAME" a case."""
 import json
 import os
 import struct
-import subprocess
 import sys
 import tempfile
 
-F = os.path.join(os.environ.get("BUILD", "build"), "foresight")
+sys.dont_write_bytecode = True
+from support import BUILD, case, finish, read_tensors, run, run_json, write_tensors  # noqa: E402
+
 SAMPLES = "tests/samples/"
-DATA = os.path.join(os.environ.get("BUILD", "build"), "data")
+DATA = os.path.join(BUILD, "data")
 TRACE = os.path.join(DATA, "traces", "s00.safetensors")
-failures = 0
-
-
-def report(name, good, detail=""):
-    global failures
-    failures += not good
-    print(("ok" if good else "not ok") + " - cli: " + name)
-    if not good and detail:
-        print("# " + str(detail)[:2000])
-
-
-def case(function):
-    try:
-        report(function.__doc__, *function())
-    except Exception as error:  # a case that dies has failed; the others go on
-        report(function.__doc__, False, repr(error))
-
-
-def run(*args, stdin=b""):
-    done = subprocess.run([F, *args], input=stdin, capture_output=True, timeout=300)
-    return done.returncode, done.stdout, done.stderr
-
-
-def run_json(*args, stdin=b""):
-    code, out, err = run(*args, stdin=stdin)
-    assert code == 0, err
-    return json.loads(out.decode("utf-8"))
-
-
-def read_tensors(path):
-    """name -> (dtype, shape, bytes)"""
-    data = open(path, "rb").read()
-    size = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + size])
-    found = {}
-    for name, entry in header.items():
-        if name != "__metadata__":
-            begin, end = entry["data_offsets"]
-            found[name] = entry["dtype"], entry["shape"], data[8 + size + begin:8 + size + end]
-    return found
-
-
-def write_tensors(path, tensors):
-    header, body = {}, b""
-    for name, (dtype, shape, data) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
-        body += data
-    text = json.dumps(header).encode()
-    open(path, "wb").write(struct.pack("<Q", len(text)) + text + body)
 
 
 def ints(tensor):
@@ -282,7 +234,8 @@ def inspected():
     parameters = got["text_parameters"] + got["vision_parameters"] + got["mtp_parameters"]
     good = good and parameters == 2536280 and got["weight_bytes"] == 2 * parameters
     good = good and memory["context"] == 4096 and small["memory"]["kv"] < memory["kv"]
-    return good and memory["total"] == memory["kv"] + memory["recurrent"] + memory["scratch"], got
+    good = good and memory["draft"] > 0 and got["mtp_attached"] and got["mtp_contract"]["concat_order"]["source"] == "default"
+    return good and memory["total"] == memory["kv"] + memory["recurrent"] + memory["scratch"] + memory["draft"], got
 
 
 def not_inspected():
@@ -295,4 +248,4 @@ def not_inspected():
 for function in (schema, limit, stop, end, bias, seed, think, system, rendered, templates, trace, trace_ids, trace_pixels, bad_pixels,
                  inspected, not_inspected):
     case(function)
-sys.exit(1 if failures else 0)
+finish()

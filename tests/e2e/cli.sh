@@ -44,7 +44,7 @@ answers() { # NAME TEXT COMMAND...: standard output is exactly TEXT and a newlin
 }
 
 # ---- help and the manual
-for verb in run chat inspect tokenize render logits ''; do
+for verb in run chat inspect verify tokenize render logits ''; do
     try "$F" $verb --help
     [ "$code" -eq 0 ] && [ -s "$tmp/out" ] && [ "$(wc -l <"$tmp/out")" -le 24 ] &&
         awk 'length > 80 { long = 1 } END { exit long }' "$tmp/out"
@@ -63,7 +63,8 @@ echo "$missing" >"$tmp/err"
 [ -z "$missing" ]
 report 'every flag of the help is in the manual' $?
 missing=''
-for flag in $(grep -o 'Fl Fl [a-z][a-z-]*' docs/foresight.1 | sort -u | sed 's/Fl Fl //'); do
+sed '/^\.Sh EXPERIMENTS/,/^\.Sh ENVIRONMENT/d' docs/foresight.1 >"$tmp/listed"
+for flag in $(grep -o 'Fl Fl [a-z][a-z-]*' "$tmp/listed" | sort -u | sed 's/Fl Fl //'); do
     grep -q -x -e "--$flag" "$tmp/flags" || missing="$missing $flag"
 done
 echo "$missing" >"$tmp/err"

@@ -186,6 +186,24 @@ def thinking():
     return code == 0 and said.startswith(b"\x1b[2m") and b"\x1b[0m" in said, said
 
 
+def drafts():
+    """drafts are in colours on a terminal, in brackets with --color=never, with reasoning dim in between"""
+    args = ["run", "--draft-depth", "3", "--show-drafts", "--max-tokens", "12"]
+    def said(*more, **variables):
+        environment.update(variables)
+        t = Terminal(*args, *more, "Hello!")
+        code, text = t.end()
+        for name in variables:
+            del environment[name]
+        assert code == 0, text
+        return text
+    colored, never, no, always = said(), said("--color", "never"), said(NO_COLOR="1"), said("--color=always", NO_COLOR="1")
+    dim = said("--think")
+    good = b"\x1b[32m" in colored and b"accepted (green)" in colored and b"[+" not in colored
+    good = good and b"[+" in never and b"\x1b" not in never and no == never and always == colored
+    return good and dim.startswith(b"\x1b[2m") and b"\x1b[0m\x1b[2m" in dim, (colored, never, no, always, dim)
+
+
 def progress():
     """slow work shows its progress on a terminal alone, and Ctrl-C ends it"""
     slow = ["run", "--isa", "ref", "--threads", "1", "--chunk", "16", "The fox and the river. " * 500]
@@ -208,7 +226,7 @@ def no_prompt():
     return code == 2 and b"PROMPT is missing" in said, said
 
 
-for function in (interrupted_run, interrupted_chat, dialogue, editing, history, stopping, run_on_terminal, thinking, progress,
+for function in (interrupted_run, interrupted_chat, dialogue, editing, history, stopping, run_on_terminal, thinking, drafts, progress,
                  no_prompt):
     case(function)
 sys.exit(1 if failures else 0)
