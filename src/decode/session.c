@@ -162,7 +162,9 @@ static fore_status take_draft(fore_session *s, const fore_request *r, fore_error
     fore_rejection_free(s->rejection);
     s->rejection = NULL;
     if (s->draft.depth && d->sampler == FORE_SAMPLER_REJECTION && r->sampling.temperature > 0) {
-        if (d->replay) return fore_fail(err, FORE_ERR_INVALID, "request: replayed drafts have no distribution to reject by; use the seeded sampler");
+        if (d->replay || d->wrong) /* a token that was not drawn from q would be accepted too often */
+            return fore_fail(err, FORE_ERR_INVALID, "request: %s drafts have no distribution to reject by; use the seeded sampler",
+                             d->replay ? "replayed" : "wrong");
         return fore_rejection_new(s->model->network.config.text.vocab_size, r->sampling.seed, &s->rejection, err);
     }
     return FORE_OK;
