@@ -56,7 +56,8 @@ fore_status fore_session_reserve(fore_session *s, int rows, bool drafts, fore_er
         s->logit_rows = FORE_DRAFT_MAX + 1;
         s->has_logits = false;
     }
-    return st ? st : fore_drafter_reserve(&s->drafter, s->model, s->context, most, err);
+    if (st || !s->model->mtp.attached) return st; /* replayed drafts need no head */
+    return fore_drafter_reserve(&s->drafter, s->model, s->context, most, err);
 }
 
 const float *fore_session_head_input(const fore_session *s) { return s->residual ? s->residual : s->hidden; }

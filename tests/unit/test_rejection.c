@@ -220,9 +220,9 @@ static void test_model(void **state) {
     r.max_tokens = PLACES;
     r.ignore_eos = true;
     static sample base, other;
-    collect(session, &r, 0, 0, 1500, &base);
+    collect(session, &r, 0, 0, 1000, &base);
     for (int depth = 1; depth <= FORE_DRAFT_MAX; depth++) {
-        collect(session, &r, depth, (uint64_t)depth * 1000000, 400, &other);
+        collect(session, &r, depth, (uint64_t)depth * 1000000, 300, &other);
         print_message("depth %d: first drafts accepted %.3f; tails", depth, other.accepted / other.drafted);
         for (int place = 0; place < PLACES; place++) {
             double z = chance_same(base.counts[place], other.counts[place], KINDS);
