@@ -194,7 +194,8 @@ fore_status fore_session_next(fore_session *s, fore_chunk *chunk, fore_error *er
     keep_statistics(s, &r, said, agreed, finish != FORE_FINISH_NONE);
     double t3 = fore_session_clock();
     if (s->draft.depth == FORE_DRAFT_AUTO && s->stats.rounds)
-        fore_pace_learn(&s->pace, r.drafts, agreed, s->stats.verify_seconds - verify0 + (t3 - t2), s->stats.draft_seconds - draft0);
+        fore_pace_learn(&s->pace, r.drafts, said < r.drafts ? said : r.drafts, agreed, s->stats.verify_seconds - verify0 + (t3 - t2),
+                        s->stats.draft_seconds - draft0);
     s->stats.decode_seconds += t1 - t0 + (t3 - t2);
     s->stats.sample_seconds += t2 - t1;
     if (st || finish != FORE_FINISH_NONE) s->active = false;

@@ -56,7 +56,8 @@ fore_status fore_session_reserve(fore_session *s, int rows, bool drafts, fore_er
         s->logit_rows = FORE_DRAFT_MAX + 1;
         s->has_logits = false;
     }
-    return st ? st : fore_drafter_reserve(&s->drafter, s->model, s->context, most, err);
+    if (st || !s->model->mtp.attached) return st; /* replayed drafts need no head */
+    return fore_drafter_reserve(&s->drafter, s->model, s->context, most, err);
 }
 
 const float *fore_session_head_input(const fore_session *s) { return s->residual ? s->residual : s->hidden; }
@@ -162,8 +163,9 @@ static fore_status take_draft(fore_session *s, const fore_request *r, fore_error
     fore_rejection_free(s->rejection);
     s->rejection = NULL;
     if (s->draft.depth && d->sampler == FORE_SAMPLER_REJECTION && r->sampling.temperature > 0) {
-        if (d->replay || d->wrong)
-            return fore_fail(err, FORE_ERR_INVALID, "request: replayed or wrong drafts have no distribution to reject by; use the seeded sampler");
+        if (d->replay || d->wrong) /* a token that was not drawn from q would be accepted too often */
+            return fore_fail(err, FORE_ERR_INVALID, "request: %s drafts have no distribution to reject by; use the seeded sampler",
+                             d->replay ? "replayed" : "wrong");
         return fore_rejection_new(s->model->network.config.text.vocab_size, r->sampling.seed, &s->rejection, err);
     }
     return FORE_OK;

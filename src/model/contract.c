@@ -2,13 +2,23 @@
 #include "model/contract.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 
 static const char *const FIELD_NAMES[FORE_CONTRACT_FIELDS] = {
     "base_hidden_variant", "hidden_variant", "concat_order", "mtp_position_mode", "mtp_quant_bits", "mtp_quant_group_size", "mtp_quant_mode", "mtp_quant_policy",
+};
+/* What each takes, for messages. */
+static const char *const ALLOWED[FORE_CONTRACT_FIELDS] = {
+    "pre_norm or post_norm",
+    "fc, pre_norm, post_norm, embedding, prev or mix:LEFT:RIGHT:SHARE with a share from 0 to 1",
+    "embedding_hidden or hidden_embedding",
+    "cache, local or absolute",
+    "2, 3, 4, 5, 6 or 8",
+    "32, 64 or 128",
+    "affine",
+    "all, cyankiwi, prequantized-int4 or none",
 };
 static const char *const OUTPUT_NAMES[] = {"fc", "pre_norm", "post_norm", "embedding", "prev"};
 
@@ -32,22 +42,36 @@ static int choose(const char *text, size_t n, const char *const *names, int coun
     return -1;
 }
 
-/* "0.25" or "0p25", in [0,1]. */
+/* "0.25" or "0p25", in [0,1], whatever the locale; at most 15 characters, so that digits and power of ten are exact. */
 static bool read_share(const char *text, float *out) {
-    char plain[16];
-    size_t n = strlen(text);
-    if (n == 0 || n >= sizeof plain) return false;
-    for (size_t i = 0; i <= n; i++) plain[i] = text[i] == 'p' ? '.' : text[i];
-    if (strspn(plain, "0123456789.") != n) return false;
-    char *end;
-    double v = strtod(plain, &end);
-    if (*end || v < 0 || v > 1) return false;
-    *out = (float)v;
+    double digits = 0, scale = 1;
+    bool point = false;
+    size_t n = strlen(text), count = 0;
+    if (n > 15) return false;
+    for (size_t i = 0; i < n; i++) {
+        bool dot = text[i] == '.' || text[i] == 'p';
+        if (dot ? point : text[i] < '0' || text[i] > '9') return false;
+        if (dot) {
+            point = true;
+            continue;
+        }
+        digits = digits * 10 + (text[i] - '0');
+        if (point) scale *= 10;
+        count++;
+    }
+    if (!count || digits > scale) return false;
+    *out = (float)(digits / scale);
     return true;
 }
 
-static fore_status refuse(const char *what, fore_contract_field field, const char *allowed, const char *found, fore_error *err) {
-    return fore_fail(err, FORE_ERR_FORMAT, "%s: %s: expected %s, found \"%.40s\"", what, FIELD_NAMES[field], allowed, found);
+static fore_status refuse(const char *what, fore_contract_field field, const char *found, fore_error *err) {
+    return fore_fail(err, FORE_ERR_FORMAT, "%s: %s: expected %s, found %.42s", what, FIELD_NAMES[field], ALLOWED[field], found);
+}
+
+static fore_status refuse_text(const char *what, fore_contract_field field, const char *text, fore_error *err) {
+    char found[48];
+    snprintf(found, sizeof found, "\"%.40s\"", text);
+    return refuse(what, field, found, err);
 }
 
 static bool read_variant(fore_contract *c, const char *text) {
@@ -76,32 +100,31 @@ static fore_status read_text(fore_contract *c, fore_contract_field f, const char
     switch (f) {
     case FORE_CONTRACT_BASE_HIDDEN:
         i = choose(text, strlen(text), bases, 2);
-        if (i < 0) return refuse(what, f, "pre_norm or post_norm", text, err);
+        if (i < 0) return refuse_text(what, f, text, err);
         c->base_pre_norm = i == 1;
         break;
     case FORE_CONTRACT_HIDDEN:
-        if (!read_variant(c, text))
-            return refuse(what, f, "fc, pre_norm, post_norm, embedding, prev or mix:LEFT:RIGHT:SHARE with a share from 0 to 1", text, err);
+        if (!read_variant(c, text)) return refuse_text(what, f, text, err);
         break;
     case FORE_CONTRACT_CONCAT:
         i = choose(text, strlen(text), orders, 2);
-        if (i < 0) return refuse(what, f, "embedding_hidden or hidden_embedding", text, err);
+        if (i < 0) return refuse_text(what, f, text, err);
         c->hidden_first = i == 1;
         break;
     case FORE_CONTRACT_POSITION:
         i = choose(text, strlen(text), positions, 3);
-        if (i < 0) return refuse(what, f, "cache, local or absolute", text, err);
+        if (i < 0) return refuse_text(what, f, text, err);
         c->position = (fore_mtp_position)i;
         break;
     case FORE_CONTRACT_QUANT_MODE:
-        if (strcmp(text, "affine")) return refuse(what, f, "affine", text, err);
+        if (strcmp(text, "affine")) return refuse_text(what, f, text, err);
         break;
     case FORE_CONTRACT_QUANT_POLICY:
         i = choose(text, strlen(text), policies, 4);
-        if (i < 0) return refuse(what, f, "all, cyankiwi, prequantized-int4 or none", text, err);
+        if (i < 0) return refuse_text(what, f, text, err);
         c->quant_layers_only = i == 1 || i == 2;
         break;
-    default: return refuse(what, f, "a whole number", text, err);
+    default: return refuse_text(what, f, text, err);
     }
     snprintf(c->value[f], sizeof c->value[f], "%s", text);
     return FORE_OK;
@@ -111,13 +134,13 @@ static fore_status read_number(fore_contract *c, fore_contract_field f, double v
     char found[32];
     snprintf(found, sizeof found, "%g", v);
     if (f == FORE_CONTRACT_QUANT_BITS) {
-        if (v != 2 && v != 3 && v != 4 && v != 5 && v != 6 && v != 8) return refuse(what, f, "2, 3, 4, 5, 6 or 8", found, err);
+        if (v != 2 && v != 3 && v != 4 && v != 5 && v != 6 && v != 8) return refuse(what, f, found, err);
         c->quant_bits = (int)v;
     } else if (f == FORE_CONTRACT_QUANT_GROUP) {
-        if (v != 32 && v != 64 && v != 128) return refuse(what, f, "32, 64 or 128", found, err);
+        if (v != 32 && v != 64 && v != 128) return refuse(what, f, found, err);
         c->quant_group = (int)v;
     } else {
-        return refuse(what, f, "a word", found, err);
+        return refuse(what, f, found, err);
     }
     snprintf(c->value[f], sizeof c->value[f], "%s", found);
     return FORE_OK;
@@ -133,7 +156,7 @@ fore_status fore_contract_read(fore_contract *contract, const cJSON *object, for
         fore_status s;
         if (cJSON_IsString(item)) s = read_text(&c, (fore_contract_field)f, item->valuestring, what, err);
         else if (cJSON_IsNumber(item)) s = read_number(&c, (fore_contract_field)f, item->valuedouble, what, err);
-        else s = fore_fail(err, FORE_ERR_FORMAT, "%s: %s: expected a word or a number", what, FIELD_NAMES[f]);
+        else s = refuse(what, (fore_contract_field)f, cJSON_IsArray(item) ? "a list" : cJSON_IsObject(item) ? "an object" : "true or false", err);
         if (s) return s;
         c.source[f] = source;
     }

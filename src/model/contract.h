@@ -42,7 +42,7 @@ typedef struct fore_contract {
     int quant_bits, quant_group; /* 0: not quantised; 64 */
     bool quant_layers_only;      /* policy cyankiwi: fc and norms stay */
     fore_contract_source source[FORE_CONTRACT_FIELDS];
-    char value[FORE_CONTRACT_FIELDS][32]; /* as text, for people */
+    char value[FORE_CONTRACT_FIELDS][48]; /* as text, for people; the longest mix fits */
 } fore_contract;
 
 void fore_contract_init(fore_contract *contract);

@@ -56,17 +56,22 @@ static fore_status find_weights(const char *dir, const fore_network *n, const cJ
         s = open_sidecar(dir, named, m, err);
         if (!s && !m->sidecar)
             return fore_fail(err, FORE_ERR_IO, "config.json names the draft head's file %.100s, which is not in %s", named, dir);
+        if (!s && !prefix_in(m->sidecar))
+            return fore_fail(err, FORE_ERR_FORMAT, "config.json names the draft head's file %.100s, which has no mtp.* tensors", named);
     }
-    for (int i = 0; i < SIDECAR_COUNT && !s && !m->sidecar; i++) s = open_sidecar(dir, SIDECARS[i], m, err);
-    if (s) return s;
-    if (m->sidecar && prefix_in(m->sidecar)) {
-        *store = m->sidecar;
-    } else {
+    for (int i = 0; i < SIDECAR_COUNT && !s && !m->sidecar; i++) {
+        s = open_sidecar(dir, SIDECARS[i], m, err);
+        if (s || !m->sidecar || prefix_in(m->sidecar)) continue;
         fore_store_close(m->sidecar); /* a file of that name without a head in it */
         m->sidecar = NULL;
-        if (prefix_in(n->store)) *store = n->store;
-        snprintf(m->source, sizeof m->source, "the checkpoint's own files");
     }
+    if (s) return s;
+    if (m->sidecar) {
+        *store = m->sidecar;
+        return FORE_OK;
+    }
+    if (prefix_in(n->store)) *store = n->store;
+    snprintf(m->source, sizeof m->source, "the checkpoint's own files");
     return FORE_OK;
 }
 
@@ -75,16 +80,19 @@ static bool ends_with(const char *text, const char *end) {
     return a >= b && strcmp(text + a - b, end) == 0;
 }
 
-/* Mean of a stored vector. */
-static double mean_of(const fore_entry *e, const fore_kern *kern, fore_arena *spare) {
-    size_t n = e->dims == 1 ? (size_t)e->shape[0] : 0;
-    float *v = n ? fore_arena_alloc(spare, n, sizeof *v) : NULL;
-    if (!v) return 0;
-    const fore_weight w = {e->data, e->dtype, 1, (int)n};
-    fore_weight_row(kern, &w, 0, v);
+/* Mean of a stored vector, a piece at a time. */
+static double mean_of(const fore_entry *e, const fore_kern *kern) {
+    enum { PIECE = 256 };
+    float v[PIECE];
+    uint64_t n = e->shape[0];
     double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += (double)v[i];
-    return sum / (double)n;
+    for (uint64_t at = 0; at < n; at += PIECE) {
+        int count = n - at < PIECE ? (int)(n - at) : PIECE;
+        const fore_weight w = {e->data + at * (e->bytes / n), e->dtype, 1, count};
+        fore_weight_row(kern, &w, 0, v);
+        for (int i = 0; i < count; i++) sum += (double)v[i];
+    }
+    return n ? sum / (double)n : 0;
 }
 
 static bool is_float(const fore_entry *e) {
@@ -94,7 +102,6 @@ static bool is_float(const fore_entry *e) {
 /* Judged once for the whole set, never tensor by tensor: zero-centred iff the means of all q and k norms are below 1.25 and the
  * smallest mean among input, post-attention and pre-fc norms is below 0.5. The final norm overlaps and is not asked. */
 static bool detect_absolute(const fore_store *store, const char *prefix, const fore_kern *kern) {
-    fore_arena spare = {0};
     double largest_qk = 0, smallest = 1e30;
     for (size_t i = 0; i < fore_store_count(store); i++) {
         const fore_entry *e = fore_store_at(store, i);
@@ -103,11 +110,10 @@ static bool detect_absolute(const fore_store *store, const char *prefix, const f
         bool other = ends_with(e->name, "input_layernorm.weight") || ends_with(e->name, "post_attention_layernorm.weight") ||
                      strstr(e->name, "pre_fc_norm_") != NULL;
         if (!qk && !other) continue;
-        double mean = mean_of(e, kern, &spare);
+        double mean = mean_of(e, kern);
         if (qk && mean > largest_qk) largest_qk = mean;
         if (other && mean < smallest) smallest = mean;
     }
-    fore_arena_free(&spare);
     return !(largest_qk < 1.25 && smallest < 0.5);
 }
 
@@ -170,11 +176,14 @@ static fore_status bind(const fore_network *n, const fore_store *store, const ch
     return b.status ? fore_fail_prefix(err, b.status, "draft head from %s", m->source) : FORE_OK;
 }
 
-/* A head whose matrices are packed integers has companions of them. */
+/* A head whose matrices are packed or scaled integers has companions of them. */
 static bool is_quantised(const fore_store *store, const char *prefix) {
+    static const char *const companions[] = {".scales", ".weight_scale", ".weight_scale_inv", ".weight_packed", ".qweight"};
     for (size_t i = 0; i < fore_store_count(store); i++) {
         const fore_entry *e = fore_store_at(store, i);
-        if (strncmp(e->name, prefix, strlen(prefix)) == 0 && (ends_with(e->name, ".scales") || ends_with(e->name, ".weight_scale_inv"))) return true;
+        if (strncmp(e->name, prefix, strlen(prefix))) continue;
+        for (size_t k = 0; k < sizeof companions / sizeof *companions; k++)
+            if (ends_with(e->name, companions[k])) return true;
     }
     return false;
 }

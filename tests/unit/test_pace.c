@@ -1,0 +1,234 @@
+/* The pace on a simulated machine: it takes the best depth by the formula in its header, gives up when drafts are rejected, goes deep
+ * when they are accepted, and follows changes; all within a few per cent of who would know it beforehand. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "decode/pace.h"
+
+/* A machine: seconds of passes by rows, of a draft, noise; and how good drafts are. */
+typedef struct machine {
+    double row;        /* a pass of r rows takes 1 + (r - 1) * row, and more where step says so */
+    int step;          /* every so many rows further cost `jump` more; 0: no */
+    double jump, draft;
+    double accept[FORE_DRAFT_MAX];
+    double noise; /* a pass takes up to this much longer, one of fifty three times as long */
+    uint64_t seed, at;
+} machine;
+
+static double chance(machine *m) { return ((double)fore_random_bits(m->seed, m->at++, 0, 9) + 0.5) * 0x1p-32; }
+
+static double pass(const machine *m, int rows) { return 1 + m->row * (rows - 1) + (m->step ? m->jump * ((rows - 1) / m->step) : 0); }
+
+static void accept_all(machine *m, double share) {
+    for (int i = 0; i < FORE_DRAFT_MAX; i++) m->accept[i] = share;
+}
+
+/* Tokens per second of a fixed depth, in the long run. */
+static double fixed(const machine *m, int depth) {
+    double tokens = 1, all = 1;
+    for (int i = 0; i < depth; i++) tokens += all *= m->accept[i];
+    return tokens / (pass(m, depth + 1) + depth * m->draft);
+}
+
+static double best_fixed(const machine *m, int *depth) {
+    double best = 0;
+    for (int d = 0; d <= FORE_DRAFT_MAX; d++) {
+        if (fixed(m, d) <= best) continue;
+        best = fixed(m, d);
+        *depth = d;
+    }
+    return best;
+}
+
+typedef struct course {
+    double tokens, seconds;
+    int rounds, drafting, by_depth[FORE_DRAFT_MAX + 1];
+} course;
+
+/* An answer of that many tokens. */
+static course go(fore_pace *p, machine *m, int tokens) {
+    course c = {0};
+    while (c.tokens < tokens) {
+        int left = tokens - (int)c.tokens - 1, depth = fore_pace_choose(p, left), accepted = 0;
+        assert_true(depth >= 0 && depth <= FORE_DRAFT_MAX && depth <= left);
+        while (accepted < depth && chance(m) < m->accept[accepted]) accepted++;
+        double wait = m->noise > 0 && chance(m) < 0.02 ? 3 : 1 + m->noise * chance(m);
+        double verify = pass(m, depth + 1) * wait, draft = depth * m->draft * wait;
+        fore_pace_learn(p, depth, depth, accepted, verify, draft);
+        c.tokens += accepted + 1;
+        c.seconds += pass(m, depth + 1) + depth * m->draft; /* what it took without the noise */
+        c.rounds++;
+        c.drafting += depth > 0;
+        c.by_depth[depth]++;
+    }
+    return c;
+}
+
+static const double ROWS[] = {0.1, 0.3, 0.5}, NOISES[] = {0, 0.2};
+
+/* Every draft rejected: answers of 200 tokens stay within 5 % of no drafts, from the first one on; in the long run hardly any round drafts. */
+static void test_gives_up(void **state) {
+    (void)state;
+    double worst = 0;
+    for (int i = 0; i < 3; i++)
+        for (int n = 0; n < 2; n++)
+            for (uint64_t seed = 0; seed < 10; seed++) {
+                machine m = {.row = ROWS[i], .draft = 0.3, .noise = NOISES[n], .seed = seed};
+                fore_pace p;
+                fore_pace_init(&p);
+                for (int answer = 0; answer < 5; answer++) {
+                    course c = go(&p, &m, 200);
+                    double loss = c.seconds / c.tokens - 1;
+                    if (loss > worst) worst = loss;
+                    if (loss > 0.05) fail_msg("a row costs %g, seed %d, answer %d: %.1f %% slower", ROWS[i], (int)seed, answer, 100 * loss);
+                }
+                course c = go(&p, &m, 2000);
+                assert_true(c.drafting <= 40); /* 2 % of the rounds */
+                assert_int_equal(c.by_depth[1], c.drafting);
+            }
+    print_message("every draft rejected: at most %.1f %% slower\n", 100 * worst);
+}
+
+/* Good drafts: nearly the speed of the best fixed depth within the first answer of 200 tokens, start included. */
+static void test_goes_deep(void **state) {
+    (void)state;
+    static const double shares[] = {0.8, 0.9, 0.97, 1};
+    double least = 2;
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 4; k++)
+            for (int n = 0; n < 2; n++) {
+                double ratio = 0, later = 0;
+                int depth = 0;
+                for (uint64_t seed = 0; seed < 20; seed++) {
+                    machine m = {.row = ROWS[i], .draft = 0.1, .noise = NOISES[n], .seed = 100 + seed};
+                    accept_all(&m, shares[k]);
+                    fore_pace p;
+                    fore_pace_init(&p);
+                    double best = best_fixed(&m, &depth);
+                    course c = go(&p, &m, 200);
+                    ratio += c.tokens / c.seconds / best / 20;
+                    c = go(&p, &m, 1000);
+                    later += c.tokens / c.seconds / best / 20;
+                }
+                if (ratio < least) least = ratio;
+                print_message("a row costs %.1f, %.2f accepted, noise %.1f: best depth %d; %.3f of its speed at first, %.3f later\n", ROWS[i], shares[k],
+                              NOISES[n], depth, ratio, later);
+                if (ratio < 0.9 || later < 0.94) fail_msg("too slow");
+            }
+}
+
+/* Passes whose cost jumps: the depth just before the jump is found. */
+static void test_jumps(void **state) {
+    (void)state;
+    machine m = {.row = 0.02, .step = 4, .jump = 0.9, .draft = 0.05, .seed = 3};
+    accept_all(&m, 0.9);
+    int depth = 0;
+    double best = best_fixed(&m, &depth);
+    assert_int_equal(depth, 3);
+    fore_pace p;
+    fore_pace_init(&p);
+    go(&p, &m, 300);
+    course c = go(&p, &m, 2000);
+    print_message("a jump after 4 rows: %.3f of the best speed, %d of %d rounds at depth 3\n", c.tokens / c.seconds / best, c.by_depth[3], c.rounds);
+    assert_true(c.by_depth[3] > 0.8 * c.rounds && c.tokens / c.seconds > 0.95 * best);
+}
+
+/* Drafts that pay for nothing although most of the first ones are right: passes are dear. It must know the cost of a plain round. */
+static void test_dear_passes(void **state) {
+    (void)state;
+    machine m = {.row = 0.7, .draft = 0.3, .seed = 4};
+    accept_all(&m, 0.8);
+    int depth = 9;
+    best_fixed(&m, &depth);
+    assert_int_equal(depth, 0);
+    fore_pace p;
+    fore_pace_init(&p);
+    go(&p, &m, 200);
+    course c = go(&p, &m, 2000);
+    print_message("dear passes: %.3f of plain speed\n", c.tokens / c.seconds);
+    assert_true(c.tokens / c.seconds > 0.95);
+}
+
+/* Acceptance changes: from nothing to nearly all, and back. */
+static void test_adapts(void **state) {
+    (void)state;
+    double up = 0, settled = 0, down = 0;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        machine m = {.row = 0.2, .draft = 0.1, .noise = 0.2, .seed = 500 + seed};
+        fore_pace p;
+        fore_pace_init(&p);
+        go(&p, &m, 300);
+        accept_all(&m, 0.95);
+        int depth;
+        double best = best_fixed(&m, &depth);
+        course c = go(&p, &m, 300);
+        up += c.tokens / c.seconds / best / 20;
+        c = go(&p, &m, 300);
+        settled += c.tokens / c.seconds / best / 20;
+        accept_all(&m, 0);
+        c = go(&p, &m, 300);
+        down += c.tokens / c.seconds / 20;
+    }
+    print_message("after a change for the better %.3f of the best speed, then %.3f; for the worse %.3f of plain speed\n", up, settled, down);
+    assert_true(up > 0.8 && settled > 0.95 && down > 0.94);
+}
+
+/* With figures given by hand the choice is the documented formula's, within what is allowed. */
+static void test_formula(void **state) {
+    (void)state;
+    for (uint64_t k = 0; k < 3000; k++) {
+        machine m = {.seed = 7 + k};
+        fore_pace p;
+        fore_pace_init(&p);
+        for (int r = 1; r <= FORE_DRAFT_MAX + 1; r++) p.verify[r] = 1 + (r - 1) * chance(&m) * 0.5;
+        p.draft = 0.02 + 0.3 * chance(&m);
+        for (int i = 0; i < FORE_DRAFT_MAX; i++) p.accept[i] = chance(&m);
+        if (k % 2) accept_all(&m, 0.5 + chance(&m) / 2), memcpy(p.accept, m.accept, sizeof p.accept);
+        int most = 1 + (int)(k % FORE_DRAFT_MAX), best = 0;
+        double best_speed = 0;
+        for (int d = 0; d <= most; d++) {
+            double tokens = 1, all = 1;
+            for (int i = 0; i < d; i++) tokens += all *= p.accept[i];
+            double speed = tokens / (p.verify[d + 1] + d * p.draft);
+            assert_true(fabs(fore_pace_expect(&p, d) - speed) < 1e-12);
+            if (speed > best_speed) {
+                best_speed = speed;
+                best = d;
+            }
+        }
+        fore_pace q = p;
+        assert_int_equal(fore_pace_choose(&q, most), best ? best : 1); /* 1: the try before a rest */
+        assert_int_equal(q.rest > 0, best == 0);
+        for (int rest = q.rest; rest > 0; rest--) assert_int_equal(fore_pace_choose(&q, most), 0);
+        assert_int_equal(fore_pace_choose(&p, 0), 0);
+        assert_int_equal(fore_pace_choose(&p, -3), 0);
+    }
+}
+
+/* Drafts behind the end of an answer were never judged. */
+static void test_ends(void **state) {
+    (void)state;
+    fore_pace p;
+    fore_pace_init(&p);
+    for (int i = 0; i < 500; i++) {
+        fore_pace_learn(&p, 4, 4, 4, 1.4, 0.2);
+        fore_pace_learn(&p, 4, 2, 2, 1.4, 0.2);
+    }
+    for (int i = 0; i < FORE_DRAFT_MAX; i++) assert_true(p.accept[i] > 0.99);
+    assert_int_equal(p.tries[1], 1000);
+    assert_int_equal(p.tries[3], 500);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gives_up), cmocka_unit_test(test_goes_deep), cmocka_unit_test(test_jumps), cmocka_unit_test(test_dear_passes),
+        cmocka_unit_test(test_adapts),   cmocka_unit_test(test_formula),   cmocka_unit_test(test_ends),
+    };
+    return cmocka_run_group_tests_name("pace", tests, NULL, NULL);
+}
