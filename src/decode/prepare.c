@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/json.h"
 #include "multimodal/prompt.h"
+#include "text/template.h"
 
 void fore_request_init(fore_request *request, const fore_model *model) {
     *request = (fore_request){0};
@@ -71,7 +73,8 @@ fore_status fore_model_render(const fore_model *model, const fore_request *reque
     if (!s) s = put_raw(&variables, "add_generation_prompt", request->continue_final ? "false" : "true", err);
     if (!s && request->options) s = put_members(&variables, request->options, err); /* the last of two equal names counts */
     if (!s && fore_buf_putc(&variables, '}')) s = fore_fail_nomem(err, "the template's variables");
-    if (!s) s = fore_template_render(model->chat_template, variables.data, variables.size, text, size, err);
+    const fore_trender how = {.now = (int64_t)time(NULL), .as_chat = true};
+    if (!s) s = fore_template_render_as(model->chat_template, variables.data, variables.size, how, text, size, err);
     fore_buf_free(&variables);
     return s;
 }

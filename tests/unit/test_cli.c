@@ -111,10 +111,10 @@ static void test_utf8(void **state) {
 static void split(const char *said, bool thinking, const char *reasoning, const char *answer, bool thought) {
     for (size_t step = 1; step < 12; step++) {
         cli_view view;
-        cli_view_start(&view, false, thinking);
+        cli_view_start(&view, (cli_view_style){0}, thinking);
         for (size_t i = 0; i < strlen(said); i += step) {
             size_t left = strlen(said) - i;
-            assert_int_equal(cli_view_push(&view, said + i, left < step ? left : step), CLI_OK);
+            assert_int_equal(cli_view_push(&view, said + i, left < step ? left : step, FORE_MARK_PLAIN), CLI_OK);
         }
         assert_int_equal(cli_view_end(&view), CLI_OK);
         assert_string_equal(cli_text_string(&view.text), said);
