@@ -108,6 +108,10 @@ ifneq ($(SAN),)
 $(BUILD)/tests/fault/test_nomem.o: CFLAGS_ALL += -DFORE_WRAP_ALLOCATIONS
 $(BUILD)/tests/fault/test_nomem: TEST_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free
 endif
+# The command's parts that need no model.
+CLI_PARTS := $(patsubst %,$(BUILD)/src/cli/%.o,args options fail files json text view)
+$(BUILD)/tests/unit/test_cli: $(CLI_PARTS)
+$(BUILD)/tests/unit/test_cli: TEST_LDFLAGS = $(BUILD)/libforesight.a
 # A fuzz target with a main of its own: the corpus and a fixed number of mutations of it, the same in every run.
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/driver.o $(BUILD)/libforesight.a
 	@$(LINK) $^ $(LDLIBS_ALL)

@@ -87,7 +87,8 @@ FORE_API fore_status fore_template_render(const fore_template *t, const char *va
 
 typedef struct fore_model fore_model;
 
-/* Called now and then from long calls; `done` of `total` units of `stage` ("load", "vision", "prefill"). A return other
+/* Called now and then from long calls (after each layer, mostly); `done` of `total` units of `stage` ("load", "vision",
+ * "prefill"). A return other
  * than 0 cancels the call (FORE_ERR_CANCELLED). */
 typedef int (*fore_progress)(void *user, const char *stage, uint64_t done, uint64_t total);
 
@@ -237,7 +238,8 @@ FORE_API fore_status fore_session_new(const fore_model *model, const fore_sessio
 FORE_API void fore_session_free(fore_session *session);
 
 /* Takes the full conversation: renders, tokenises, sees the pictures, prefills (a prefix that the session has already
- * seen is not computed again). After a failure the session is as before or empty, and can begin again. */
+ * seen is not computed again). After a failure the session is as before, or empty, or has seen a beginning of the prompt; it
+ * can begin again. */
 FORE_API fore_status fore_session_begin(fore_session *session, const fore_request *request, fore_error *err);
 
 typedef enum fore_finish { FORE_FINISH_NONE, FORE_FINISH_STOP, FORE_FINISH_LENGTH } fore_finish;
@@ -265,7 +267,7 @@ FORE_API fore_status fore_session_next(fore_session *session, fore_chunk *chunk,
 
 typedef struct fore_draft_stats {
     uint64_t rounds, tokens;                   /* with at least one draft, and tokens of those rounds */
-    uint64_t drafted[FORE_DRAFT_MAX], accepted[FORE_DRAFT_MAX]; /* by depth; accepted with all before it */
+    uint64_t drafted[FORE_DRAFT_MAX], accepted[FORE_DRAFT_MAX]; /* by depth: made; right together with all before it */
 } fore_draft_stats;
 
 typedef struct fore_stats {

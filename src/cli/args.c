@@ -116,9 +116,12 @@ static int store_value(cli_options *options, const cli_flag *f, const char *valu
         double number = strtod(value, &end);
         if (end == value || *end || !(number >= f->low && number <= f->high)) {
             char range[64];
-            if (f->low == FLT_MIN) snprintf(range, sizeof range, "above 0%s", f->high <= 1 ? ", at most 1" : "");
-            else if (f->high == FLT_MAX) snprintf(range, sizeof range, "from %g up", f->low);
-            else snprintf(range, sizeof range, "from %g to %g", f->low, f->high);
+            if (f->low == FLT_MIN)
+                snprintf(range, sizeof range, "above 0%s", f->high <= 1 ? ", at most 1" : "");
+            else if (f->high == FLT_MAX)
+                snprintf(range, sizeof range, "from %g up", f->low);
+            else
+                snprintf(range, sizeof range, "from %g to %g", f->low, f->high);
             return cli_fail_usage(options->verb, "--%s: expected a number %s, found '%s'", f->name, range, value);
         }
         *(double *)at = number;

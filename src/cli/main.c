@@ -1,7 +1,6 @@
-/* The `foresight` command: finds the verb and hands it its flags; help, version, and how failures are said. */
+/* The `foresight` command: finds the verb and hands it its flags; help and version. */
 #include <errno.h>
 #include <locale.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,31 +10,6 @@
 static const cli_verb *const verbs[] = {&cli_run_verb,      &cli_chat_verb,   &cli_inspect_verb,
                                         &cli_tokenize_verb, &cli_render_verb, &cli_logits_verb};
 enum { VERBS = sizeof verbs / sizeof *verbs };
-
-int cli_fail(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    fputs("foresight: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-    return CLI_FAILED;
-}
-
-int cli_fail_usage(const cli_verb *verb, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    fputs("foresight: ", stderr);
-    vfprintf(stderr, format, args);
-    fprintf(stderr, "\nfor help: foresight %s%s--help\n", verb ? verb->name : "", verb ? " " : "");
-    va_end(args);
-    return CLI_USAGE;
-}
-
-int cli_fail_status(fore_status status, const fore_error *err) {
-    if (status == FORE_ERR_CANCELLED) return CLI_INTERRUPTED;
-    return cli_fail("%s", err->text[0] ? err->text : fore_status_name(status));
-}
 
 static void print_help(FILE *out) {
     fputs("foresight looks at pictures and writes text about them, with vision-language\n"

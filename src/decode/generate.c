@@ -156,12 +156,12 @@ static void commit(fore_session *s, const round *r, int said) {
     s->stats.commit_seconds += fore_session_clock() - t0;
 }
 
-static void keep_statistics(fore_session *s, const round *r, int said, int agreed) {
+static void keep_statistics(fore_session *s, const round *r, int said, int agreed, bool ended) {
     if (!r->drafts) return;
     fore_draft_stats *d = &s->stats.draft[s->stats.images > 0];
     d->rounds++;
     d->tokens += (uint64_t)said;
-    for (int i = 0; i < r->drafts && i < said; i++) { /* a draft behind the end of the answer was never judged */
+    for (int i = 0; i < r->drafts && (!ended || i < said); i++) { /* a draft behind the end of the answer was never judged */
         d->drafted[i]++;
         d->accepted[i] += i < agreed;
     }
@@ -191,7 +191,7 @@ fore_status fore_session_next(fore_session *s, fore_chunk *chunk, fore_error *er
     }
     double t2 = fore_session_clock();
     commit(s, &r, said);
-    keep_statistics(s, &r, said, agreed);
+    keep_statistics(s, &r, said, agreed, finish != FORE_FINISH_NONE);
     double t3 = fore_session_clock();
     if (s->draft.depth == FORE_DRAFT_AUTO && s->stats.rounds)
         fore_pace_learn(&s->pace, r.drafts, said < r.drafts ? said : r.drafts, agreed, s->stats.verify_seconds - verify0 + (t3 - t2),

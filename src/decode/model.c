@@ -12,10 +12,6 @@
 
 enum { JSON_LIMIT = 64 << 20, TEMPLATE_LIMIT = 4 << 20 };
 
-const char *fore_version(void) { return FORE_VERSION; }
-
-void fore_free(void *p) { free(p); }
-
 static void add_eos(fore_model *m, int32_t id) {
     if (id < 0) return;
     for (int i = 0; i < m->eos_count; i++)

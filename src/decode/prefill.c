@@ -71,6 +71,18 @@ static fore_status remember_images(fore_session *s, const fore_prepared *p, fore
     return FORE_OK;
 }
 
+/* Progress of a prefill in layers, so that a cancel need not wait for a whole chunk. */
+typedef struct prefill_progress {
+    const fore_request *request;
+    uint64_t at, rows, tokens, layers;
+} prefill_progress;
+
+static bool cancelled(void *user, int layer) {
+    const prefill_progress *p = user;
+    uint64_t done = p->at * p->layers + p->rows * ((uint64_t)layer + 1);
+    return p->request->progress(p->request->user, "prefill", done, p->tokens * p->layers) != 0;
+}
+
 /* The draft head's history goes on where the reused prefix ends; what it has not followed it will not know. */
 static void begin_history(fore_session *s, const fore_splice *splice, size_t reused) {
     fore_drafter *d = &s->drafter;
@@ -115,6 +127,7 @@ fore_status fore_session_prefill(fore_session *s, const fore_request *r, const f
     s->delta = splice->mrope_delta;
     s->stats.reused_tokens = reused;
     double t0 = fore_session_clock();
+    prefill_progress progress = {.request = r, .tokens = p->n, .layers = (uint64_t)s->model->network.config.text.num_hidden_layers};
     for (size_t at = reused; at < p->n;) {
         size_t left = p->n - at;
         int T = left < (size_t)s->chunk ? (int)left : s->chunk;
@@ -127,15 +140,21 @@ fore_status fore_session_prefill(fore_session *s, const fore_request *r, const f
             .positions = {table, table + p->n, table + 2 * p->n},
             .hidden = s->hidden,
             .residual = s->residual,
+            .stop = r->progress ? cancelled : NULL,
+            .stop_user = &progress,
         };
-        fore_trunk_forward(&s->engine, &s->model->network, &s->state, &s->scratch, &batch);
+        progress.at = at;
+        progress.rows = (uint64_t)T;
+        if (!fore_trunk_forward(&s->engine, &s->model->network, &s->state, &s->scratch, &batch)) {
+            fore_session_reset(s);
+            return fore_fail(err, FORE_ERR_CANCELLED, "cancelled during prefill");
+        }
         memcpy(s->ids + at, p->ids + at, (size_t)T * sizeof *s->ids);
         st = fore_drafter_prefill(s, splice, p->ids, at, T, fore_session_head_input(s), err);
         if (!st && look) st = look(user, (int)at, T, s->embeddings, s->hidden, err);
         if (st) return st;
         at += (size_t)T;
         *last_row = T - 1;
-        if (r->progress && r->progress(r->user, "prefill", at, p->n)) return fore_fail(err, FORE_ERR_CANCELLED, "cancelled during prefill");
     }
     s->stats.prefill_seconds = fore_session_clock() - t0;
     return fore_splice_finish(splice, err);

@@ -58,7 +58,7 @@ void fore_scratch_free(fore_scratch *scratch) {
     *scratch = (fore_scratch){0};
 }
 
-void fore_trunk_forward(const fore_engine *engine, const fore_network *network, fore_state *state, fore_scratch *s, const fore_batch *b) {
+bool fore_trunk_forward(const fore_engine *engine, const fore_network *network, fore_state *state, fore_scratch *s, const fore_batch *b) {
     const fore_text_config *t = &network->config.text;
     int T = b->T, C = t->hidden_size;
     size_t rows = (size_t)T, cols = (size_t)C;
@@ -79,11 +79,13 @@ void fore_trunk_forward(const fore_engine *engine, const fore_network *network, 
         if (b->tap) b->tap(b->tap_user, "mlp", i, s->mix, rows, cols);
         fore_add_rows(engine, s->x, s->mix, T, C);
         if (b->tap) b->tap(b->tap_user, "hidden", i, s->x, rows, cols);
+        if (b->stop && b->stop(b->stop_user, i)) return false;
     }
     if (b->window) b->window->T = T;
     else state->length += T;
     if (b->residual) memcpy(b->residual, s->x, rows * cols * sizeof(float));
     if (b->hidden) fore_norm_rows(engine, b->hidden, s->x, network->norm, T, C, t->rms_norm_eps);
+    return true;
 }
 
 void fore_trunk_logits(const fore_engine *engine, const fore_network *network, const float *hidden, int T, float *logits) {

@@ -54,11 +54,14 @@ typedef struct fore_batch {
     fore_window *window;         /* not NULL: verify, see fore_trunk_commit */
     fore_tap tap;                /* may be NULL */
     void *tap_user;
+    bool (*stop)(void *user, int layer); /* asked after each layer; true abandons the pass; may be NULL */
+    void *stop_user;
 } fore_batch;
 
-/* state->length + T <= state->capacity (the caller's check). Takes no memory, cannot fail. With a window the state's length
+/* state->length + T <= state->capacity (the caller's check). Takes no memory, cannot fail. False: abandoned by `stop`; the
+ * state is then between two lengths and must be reset. With a window the state's length
  * and its recurrent part stay as they are (key/value rows past the length are not part of the state). */
-void fore_trunk_forward(const fore_engine *engine, const fore_network *network, fore_state *state, fore_scratch *scratch,
+bool fore_trunk_forward(const fore_engine *engine, const fore_network *network, fore_state *state, fore_scratch *scratch,
                         const fore_batch *batch);
 /* Takes the window's first n rows into the state: the same operations in the same order as feeding them one by one, so the
  * same bits. The window is used up. 0 <= n <= rows of the window. */

@@ -69,7 +69,7 @@ static fore_status concat_items(fore_trun *run, fore_tscope *scope, const fore_t
         FORE_TRY(fore_teval(run, scope, n->items[i], &text));
         run->line = n->line;
         FORE_TRY(fore_tstring(run, text, &text));
-        FORE_TRY(fore_tstr_concat(run, out->as.str->data, out->as.str->size, text.as.str->data, text.as.str->size, out));
+        FORE_TRY(fore_tstr_concat(run, out->as.str, text.as.str, out));
     }
     return FORE_OK;
 }

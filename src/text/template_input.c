@@ -27,16 +27,6 @@ static void next_number(spelling *s, const char **number, size_t *size) {
     s->text = p;
 }
 
-/* A NUL character cannot be kept by cJSON, which would cut the string there. */
-static bool has_nul(const char *p, size_t size) {
-    for (const char *end = p + size; (p = size ? memmem(p, (size_t)(end - p), "\\u0000", 6) : NULL); p += 6) {
-        size_t slashes = 0;
-        while (slashes < (size_t)(p - (end - size)) && p[-1 - (ptrdiff_t)slashes] == '\\') slashes++;
-        if (slashes % 2 == 0) return true;
-    }
-    return false;
-}
-
 static fore_status convert(fore_trun *run, const cJSON *j, spelling *s, fore_tval *out) {
     FORE_TRY(fore_tspend(run, 0));
     if (cJSON_IsString(j)) return fore_tstr_copy(run, j->valuestring, strlen(j->valuestring), out);
@@ -115,8 +105,6 @@ fore_status fore_tinput(fore_trun *run, const char *json, size_t size, bool as_c
     spelling numbers = {.text = json, .end = json + size};
     if (!cJSON_IsObject(tree)) {
         s = fore_fail(run->err, FORE_ERR_FORMAT, "template variables: expected a JSON object");
-    } else if (has_nul(json, size)) {
-        s = fore_fail(run->err, FORE_ERR_UNSUPPORTED, "template variables: a string has a NUL character (\\u0000)");
     } else {
         s = convert(run, tree, &numbers, &v);
     }

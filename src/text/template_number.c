@@ -374,7 +374,7 @@ static fore_status add_text(fore_trun *run, fore_tval a, fore_tval b, fore_tval 
     bool markup = a.as.str->markup || b.as.str->markup;
     if (markup && !a.as.str->markup) FORE_TRY(fore_tescape(run, a, &a));
     if (markup && !b.as.str->markup) FORE_TRY(fore_tescape(run, b, &b));
-    FORE_TRY(fore_tstr_concat(run, a.as.str->data, a.as.str->size, b.as.str->data, b.as.str->size, out));
+    FORE_TRY(fore_tstr_concat(run, a.as.str, b.as.str, out));
     return markup ? fore_tstr_as_markup(run, *out, true, out) : FORE_OK;
 }
 

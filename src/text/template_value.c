@@ -109,28 +109,28 @@ fore_status fore_tstr_take(fore_trun *run, fore_buf *buf, fore_tval *out) {
     return s;
 }
 
-fore_status fore_tstr_concat(fore_trun *run, const char *a, size_t a_size, const char *b, size_t b_size,
-                             fore_tval *out) {
-    if (!b_size) return fore_tstr_view(run, a, a_size, out);
-    if (!a_size) return fore_tstr_view(run, b, b_size, out);
-    if (a_size > FORE_T_MAX_MEMORY || b_size > FORE_T_MAX_MEMORY) return fore_tlimit(run, "a string is too long");
-    FORE_TRY(fore_tspend(run, b_size));
-    if (a + a_size == run->tail && b_size <= run->tail_room) { /* grow in place: a still ends where it ended */
-        memcpy(run->tail, b, b_size);
-        run->tail += b_size;
-        run->tail_room -= b_size;
-        return fore_tstr_view(run, a, a_size + b_size, out);
+fore_status fore_tstr_concat(fore_trun *run, const fore_tstr *a, const fore_tstr *b, fore_tval *out) {
+    if (!b->size) return str_new(run, a->data, a->size, a->chars, out);
+    if (!a->size) return str_new(run, b->data, b->size, b->chars, out);
+    if (a->size > FORE_T_MAX_MEMORY || b->size > FORE_T_MAX_MEMORY) return fore_tlimit(run, "a string is too long");
+    FORE_TRY(fore_tspend(run, b->size));
+    size_t size = a->size + b->size, chars = a->chars + b->chars;
+    if (a->data + a->size == run->tail && b->size <= run->tail_room) { /* grow in place: a still ends where it ended */
+        memcpy(run->tail, b->data, b->size);
+        run->tail += b->size;
+        run->tail_room -= b->size;
+        return str_new(run, a->data, size, chars, out);
     }
-    FORE_TRY(fore_tspend(run, a_size));
-    size_t size = a_size + b_size, room = size < 64 ? 64 : size * 2;
+    FORE_TRY(fore_tspend(run, a->size));
+    size_t room = size < 64 ? 64 : size * 2;
     if (room > FORE_T_MAX_MEMORY - run->memory) room = size;
     char *p = take(run, room, 1);
     if (!p) return fore_trun_error(run);
-    memcpy(p, a, a_size);
-    memcpy(p + a_size, b, b_size);
+    memcpy(p, a->data, a->size);
+    memcpy(p + a->size, b->data, b->size);
     run->tail = p + size;
     run->tail_room = room - size;
-    return fore_tstr_view(run, p, size, out);
+    return str_new(run, p, size, chars, out);
 }
 
 fore_status fore_tstr_as_markup(fore_trun *run, fore_tval s, bool markup, fore_tval *out) {

@@ -204,7 +204,7 @@ fore_status fore_tstr_copy(fore_trun *run, const char *data, size_t size, fore_t
 /* Takes the bytes of buf (which is emptied and freed); markup as given. */
 fore_status fore_tstr_take(fore_trun *run, fore_buf *buf, fore_tval *out);
 /* a then b; grows a in place when a is the string made last, so that adding piece by piece takes linear time. */
-fore_status fore_tstr_concat(fore_trun *run, const char *a, size_t a_size, const char *b, size_t b_size, fore_tval *out);
+fore_status fore_tstr_concat(fore_trun *run, const fore_tstr *a, const fore_tstr *b, fore_tval *out); /* no Markup */
 fore_status fore_tstr_as_markup(fore_trun *run, fore_tval s, bool markup, fore_tval *out);
 /* Code points [from, from + count) of s, which must be inside. */
 fore_status fore_tstr_sub(fore_trun *run, const fore_tstr *s, size_t from, size_t count, fore_tval *out);
