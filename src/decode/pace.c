@@ -24,8 +24,8 @@ static int measured(const fore_pace *p, int rows, int step) {
     return 0;
 }
 
-/* Seconds of a pass of `rows` rows: measured, or on the line through the two nearest that are. */
-static double cost(const fore_pace *p, int rows) {
+/* Measured, or on the line through the two nearest that are. */
+static double guess(const fore_pace *p, int rows) {
     const double *v = p->verify;
     if (v[rows] > 0) return v[rows];
     int low = measured(p, rows, -1), high = measured(p, rows, 1), other = low ? measured(p, low, -1) : 0;
@@ -34,6 +34,12 @@ static double cost(const fore_pace *p, int rows) {
     if (other) return v[low];
     int one = low ? low : high;
     return (one ? v[one] : 1) * (1 + ROW_SHARE * (rows - 1)) / (1 + ROW_SHARE * (one ? one - 1 : 0));
+}
+
+/* Seconds of a pass of `rows` rows. More rows are never cheaper than one: whoever seems so was measured in a quieter hour. */
+static double cost(const fore_pace *p, int rows) {
+    double seconds = guess(p, rows);
+    return seconds > p->verify[1] ? seconds : p->verify[1];
 }
 
 double fore_pace_expect(const fore_pace *p, int depth) {

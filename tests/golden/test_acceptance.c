@@ -101,9 +101,9 @@ static void check_rounds(fore_session *session, follow_prompt *p, const follow_a
 static void look(const char *folder, survey *s) {
     char path[512];
     fore_error err = {0};
-    fore_model *model;
-    fore_session *session;
-    cJSON *prompts;
+    fore_model *model = NULL;
+    fore_session *session = NULL;
+    cJSON *prompts = NULL;
     const fore_session_options o = {.threads = 2, .context = 512};
     snprintf(path, sizeof path, "%s/prompts.json", folder);
     if (fore_model_open("models/tiny", NULL, &model, &err) || fore_session_new(model, &o, &session, &err) ||

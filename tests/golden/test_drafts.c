@@ -15,9 +15,9 @@
 static void test_samples(void **state) {
     (void)state;
     fore_error err = {0};
-    fore_model *model;
-    fore_session *session;
-    cJSON *samples;
+    fore_model *model = NULL;
+    fore_session *session = NULL;
+    cJSON *samples = NULL;
     const fore_session_options o = {.threads = 2, .context = 512};
     if (fore_model_open("models/tiny", NULL, &model, &err) || fore_session_new(model, &o, &session, &err) ||
         fore_json_read("tests/samples/goldens.json", 1 << 24, &samples, &err))

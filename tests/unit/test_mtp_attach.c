@@ -110,7 +110,7 @@ typedef struct opened {
 
 static opened open_kit(const kit *k) {
     opened o = {0};
-    const fore_kern *kern;
+    const fore_kern *kern = NULL;
     if (fore_kern_get(NULL, &kern, &o.err) || fore_network_open(k->s.dir, kern, &o.network, &o.err)) fail_msg("%s", o.err.text);
     o.status = fore_mtp_open(k->s.dir, &o.network, NULL, &o.mtp, &o.err);
     return o;
@@ -139,8 +139,8 @@ static void stays_off(const kit *k, const char *why) {
     if (!strstr(o.mtp.why, why)) fail_msg("\"%s\", wanted \"%s\"", o.mtp.why, why);
     close_opened(&o);
     /* The model is a plain one, says why, and refuses drafts with the same words. */
-    fore_model *model;
-    fore_session *session;
+    fore_model *model = NULL;
+    fore_session *session = NULL;
     fore_error err = {0};
     fore_model_info info;
     const fore_session_options options = {.threads = 1, .context = 16};
@@ -170,7 +170,7 @@ static void fails(const kit *k, fore_status status, const char *a, const char *b
     assert_false(o.mtp.attached);
     assert_null(o.mtp.sidecar);
     close_opened(&o);
-    fore_model *model;
+    fore_model *model = NULL;
     fore_error err = {0};
     assert_int_equal(fore_model_open(k->s.dir, NULL, &model, &err), status);
     const fore_model_options without = {.no_mtp = true}; /* the way out */
@@ -463,7 +463,7 @@ static void test_contract_sources(void **state) {
     const fore_model_options options = {.mtp_contract = "{\"hidden_variant\": \"post_norm\"}"};
     static const char *const want[4][2] = {
         {"post_norm", "mtplx_runtime.json"}, {"post_norm", "command line"}, {"hidden_embedding", "config.json"}, {"cache", "default"}};
-    fore_model *model;
+    fore_model *model = NULL;
     fore_error err = {0};
     if (fore_model_open(k.s.dir, &options, &model, &err)) fail_msg("%s", err.text);
     const char *name, *value, *source;
@@ -662,8 +662,8 @@ static void test_two_layers_answers(void **state) {
     static const char *const contracts[] = {NULL, "{\"hidden_variant\": \"mix:post_norm:prev:0.5\", \"mtp_position_mode\": \"local\"}",
                                             "{\"base_hidden_variant\": \"pre_norm\", \"mtp_position_mode\": \"absolute\"}"};
     for (int i = 0; i < 3; i++) {
-        fore_model *model;
-        fore_session *session;
+        fore_model *model = NULL;
+        fore_session *session = NULL;
         fore_error err = {0};
         const fore_model_options mo = {.mtp_contract = contracts[i]};
         const fore_session_options so = {.threads = 2, .context = 128};

@@ -211,6 +211,17 @@ static void test_formula(void **state) {
     }
 }
 
+/* A machine that was quiet when it was last drafting: old figures of windows must not make a window look cheaper than a plain round. */
+static void test_busy(void **state) {
+    (void)state;
+    machine m = {.row = 0.1, .draft = 0.3, .seed = 8};
+    fore_pace p;
+    fore_pace_init(&p);
+    go(&p, &m, 300);
+    for (int i = 0; i < 200; i++) fore_pace_learn(&p, 0, 0, 0, 2.5, 0);
+    for (int i = 1; i <= FORE_DRAFT_MAX; i++) assert_true(fore_pace_expect(&p, i) < fore_pace_expect(&p, 0));
+}
+
 /* Drafts behind the end of an answer were never judged. */
 static void test_ends(void **state) {
     (void)state;
@@ -229,6 +240,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gives_up), cmocka_unit_test(test_goes_deep), cmocka_unit_test(test_jumps), cmocka_unit_test(test_dear_passes),
         cmocka_unit_test(test_adapts),   cmocka_unit_test(test_formula),   cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_busy),
     };
     return cmocka_run_group_tests_name("pace", tests, NULL, NULL);
 }

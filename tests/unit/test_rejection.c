@@ -144,8 +144,8 @@ static void test_processed(void **state) {
     }
     target[USABLE] = head[USABLE + 1] = 50; /* rows that are never sampled */
     for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
-        fore_sampler *sampler;
-        fore_rejection *r;
+        fore_sampler *sampler = NULL;
+        fore_rejection *r = NULL;
         fore_error err = {0};
         if (fore_sampler_new(&settings[k], VOCAB, USABLE, &sampler, &err) || fore_rejection_new(VOCAB, 40 + k, &r, &err)) fail_msg("%s", err.text);
         fore_sampler_count(sampler, 3, false);
@@ -208,8 +208,8 @@ static void collect(fore_session *s, fore_request *r, int depth, uint64_t first,
 
 static void test_model(void **state) {
     (void)state;
-    fore_model *model;
-    fore_session *session;
+    fore_model *model = NULL;
+    fore_session *session = NULL;
     fore_error err = {0};
     const fore_session_options o = {.threads = 1, .context = 64};
     if (fore_model_open("models/tiny", NULL, &model, &err) || fore_session_new(model, &o, &session, &err)) fail_msg("%s", err.text);
