@@ -218,7 +218,7 @@ def bad_contract():
     """a contract that says what cannot be is refused, with what can"""
     bad = []
     for flag, text in (("concat_order=both", b"embedding_hidden or hidden_embedding"), ("hidden_variant=mix:fc:prev:2", b"share from 0 to 1"),
-                       ("mtp_quant_bits=7", b"2, 3, 4, 5, 6 or 8"), ("mtp_position_mode=3", b"a word")):
+                       ("mtp_quant_bits=7", b"2, 3, 4, 5, 6 or 8"), ("mtp_position_mode=3", b"cache, local or absolute")):
         code, out, err = run("run", "--mtp-contract", flag, "x")
         if code != 1 or out or text not in err:
             bad.append((flag, code, out, err))
