@@ -121,6 +121,9 @@ typedef struct fore_model_info {
     const char *mtp_source;      /* where its weights come from, with how its norms are encoded; "" when not attached */
     const char *mtp_note;        /* why it is not attached; "" when it is */
     uint64_t text_parameters, vision_parameters, mtp_parameters, weight_bytes, tensor_count, file_count;
+    /* Mixture of experts; 0 in a dense model, and then intermediate_size is not. */
+    int experts, experts_per_token, expert_intermediate_size, shared_expert_intermediate_size;
+    uint64_t active_parameters; /* of text_parameters, what one token uses: all of them in a dense model */
 } fore_model_info;
 
 FORE_API void fore_model_get_info(const fore_model *model, fore_model_info *out);

@@ -1,5 +1,6 @@
 /* config.json; see config.h. This file finds out what kind of model it is and where its parts lie; config_text.c and
- * config_vision.c read the parts. Mirrors transformers' configuration_qwen3_5.py, with the settings that other programs
+ * config_vision.c read the parts. Mirrors transformers' configuration_qwen3_5.py and
+ * configuration_qwen3_5_moe.py, with the settings that other programs
  * honour (attn_output_gate, layer_scale, ...) refused where they would change the numbers. */
 #include "checkpoint/config.h"
 
@@ -13,7 +14,8 @@
 
 enum { MAX_CONFIG = 16 * 1024 * 1024 };
 
-static const char supported[] = "supported: dense models of the Qwen3.5 family (model_type qwen3_5 and qwen3_5_text)";
+static const char supported[] =
+    "supported: the Qwen3.5 family (model_type qwen3_5, qwen3_5_text, qwen3_5_moe and qwen3_5_moe_text)";
 
 /* ---- readers that fail once and say where ------------------------------------------------------------------------ */
 
@@ -70,6 +72,7 @@ void fore_config_only(fore_config_part *p, const char *name, const char *fallbac
 typedef struct layout {
     const cJSON *top, *text, *vision; /* vision: NULL for a text-only model; text may be top */
     bool text_only;                   /* the flag on tied embeddings is text's */
+    bool moe;                         /* mixture of experts */
 } layout;
 
 static bool equals_any(const char *name, const char *const *list) {
@@ -83,11 +86,15 @@ static fore_status unsupported(const char *what, const char *architecture, const
                      *architecture ? architecture : "(none)", *model_type ? model_type : "(none)", supported);
 }
 
+/* Of an architecture or of a model_type. */
+static bool is_moe(const char *name) { return strstr(name, "Moe") || strstr(name, "_moe"); }
+
 static fore_status read_kind(const cJSON *top, const char *what, const char **architecture, const char **model_type,
                              fore_error *err) {
-    static const char *const architectures[] = {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM", "Qwen3_5Model",
-                                                "Qwen3_5TextModel", NULL};
-    static const char *const types[] = {"qwen3_5", "qwen3_5_text", NULL};
+    static const char *const architectures[] = {
+        "Qwen3_5ForConditionalGeneration",    "Qwen3_5ForCausalLM",    "Qwen3_5Model",    "Qwen3_5TextModel",
+        "Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM", "Qwen3_5MoeModel", "Qwen3_5MoeTextModel", NULL};
+    static const char *const types[] = {"qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", NULL};
     const cJSON *list = fore_json_get(top, "architectures");
     if (list && (!cJSON_IsArray(list) || (list->child && !cJSON_IsString(list->child))))
         return fore_fail(err, FORE_ERR_FORMAT, "%s: architectures: expected a list of names", what);
@@ -96,11 +103,15 @@ static fore_status read_kind(const cJSON *top, const char *what, const char **ar
     if (s) return fore_fail_prefix(err, s, "%s", what);
     if ((**architecture && !equals_any(*architecture, architectures)) || (**model_type && !equals_any(*model_type, types)))
         return unsupported(what, *architecture, *model_type, err);
+    if (**model_type && **architecture && is_moe(*model_type) != is_moe(*architecture))
+        return fore_fail(err, FORE_ERR_FORMAT, "%s: architecture %s and model_type %s contradict each other: one is a mixture of "
+                         "experts", what, *architecture, *model_type);
     if (**model_type) return FORE_OK;
     if (!**architecture)
         return fore_fail(err, FORE_ERR_FORMAT, "%s: expected \"model_type\" or \"architectures\", found neither; %s", what,
                          supported);
-    *model_type = fore_json_get(top, "text_config") ? "qwen3_5" : "qwen3_5_text";
+    bool inner = fore_json_get(top, "text_config") != NULL, moe = is_moe(*architecture);
+    *model_type = moe ? (inner ? "qwen3_5_moe" : "qwen3_5_moe_text") : inner ? "qwen3_5" : "qwen3_5_text";
     return FORE_OK;
 }
 
@@ -136,8 +147,10 @@ static fore_status find_parts(const cJSON *top, const char *what, const char *ar
     if (s) return s;
     out->top = top;
     out->text = text ? text : top;
-    out->text_only = !strcmp(model_type, "qwen3_5_text") || !strcmp(architecture, "Qwen3_5ForCausalLM") ||
-                     !strcmp(architecture, "Qwen3_5TextModel");
+    static const char *const text_only[] = {"qwen3_5_text",     "Qwen3_5ForCausalLM",    "Qwen3_5TextModel",
+                                            "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", "Qwen3_5MoeTextModel", NULL};
+    out->text_only = equals_any(model_type, text_only) || equals_any(architecture, text_only);
+    out->moe = is_moe(model_type);
     out->vision = out->text_only ? NULL : vision;
     return FORE_OK;
 }
@@ -192,7 +205,7 @@ static void read_tokens(fore_config_part *p, const layout *l, fore_config *out) 
 static fore_status read_parts(const layout *l, const char *what, fore_arena *arena, fore_config *out, fore_error *err) {
     bool inner = l->text != l->top;
     fore_config_part text = {.object = l->text, .section = inner ? "text_config" : "", .what = what, .err = err};
-    fore_config_read_text(&text, arena, &out->text);
+    fore_config_read_text(&text, l->moe, arena, &out->text);
     if (text.status) return text.status;
     fore_config_part top = {.object = l->top, .section = "", .what = what, .err = err};
     if (!l->text_only) out->text.tie_word_embeddings = fore_config_bool(&top, "tie_word_embeddings", false);

@@ -1,5 +1,5 @@
 /* config.json of the Qwen3.5 family: nested (text_config, vision_config) and flat (text-only) forms, defaults of the
- * reference classes (transformers configuration_qwen3_5.py). Names are those of the file. Every size is checked to be
+ * reference classes (transformers configuration_qwen3_5.py, configuration_qwen3_5_moe.py). Names are those of the file. Every size is checked to be
  * positive and small enough that products of two fit in 63 bits. */
 #ifndef FORE_CHECKPOINT_CONFIG_H
 #define FORE_CHECKPOINT_CONFIG_H
@@ -11,7 +11,10 @@
 #include "base/error.h"
 
 typedef struct fore_text_config {
-    int vocab_size, hidden_size, intermediate_size, num_hidden_layers;
+    int vocab_size, hidden_size, num_hidden_layers;
+    int intermediate_size; /* of a dense model; 0 in a mixture of experts */
+    /* Mixture of experts, in every layer; all 0 in a dense model. num_experts_per_tok <= num_experts. */
+    int num_experts, num_experts_per_tok, moe_intermediate_size, shared_expert_intermediate_size;
     int num_attention_heads, num_key_value_heads, head_dim;
     bool attention_bias;
     float rms_norm_eps;

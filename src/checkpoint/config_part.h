@@ -31,7 +31,8 @@ void fore_config_only(fore_config_part *p, const char *name, const char *fallbac
 
 /* mtp_num_hidden_layers, or its other name num_nextn_predict_layers; 0 without both. */
 int fore_config_mtp_layers(fore_config_part *p);
-void fore_config_read_text(fore_config_part *p, fore_arena *arena, fore_text_config *out);
+/* moe: the model is a mixture of experts, which has other defaults and other keys. */
+void fore_config_read_text(fore_config_part *p, bool moe, fore_arena *arena, fore_text_config *out);
 void fore_config_read_vision(fore_config_part *p, fore_vision_config *out);
 
 #endif

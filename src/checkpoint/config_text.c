@@ -12,13 +12,24 @@ int fore_config_mtp_layers(fore_config_part *p) {
     return n ? n : fore_config_int(p, "num_nextn_predict_layers", 0, FORE_CONFIG_LAYERS, 0);
 }
 
-static void read_sizes(fore_config_part *p, fore_text_config *t) {
+static void read_experts(fore_config_part *p, fore_text_config *t) {
+    t->num_experts = fore_config_int(p, "num_experts", 1, FORE_CONFIG_HEADS, 256);
+    t->num_experts_per_tok = fore_config_int(p, "num_experts_per_tok", 1, FORE_CONFIG_HEADS, 8);
+    t->moe_intermediate_size = fore_config_int(p, "moe_intermediate_size", 1, FORE_CONFIG_WIDTH, 512);
+    t->shared_expert_intermediate_size = fore_config_int(p, "shared_expert_intermediate_size", 1, FORE_CONFIG_WIDTH, 512);
+    if (p->status || t->num_experts_per_tok <= t->num_experts) return;
+    fore_config_keep(p, fore_fail(p->err, FORE_ERR_FORMAT, "num_experts_per_tok is %d, more than num_experts, which is %d",
+                                  t->num_experts_per_tok, t->num_experts));
+}
+
+static void read_sizes(fore_config_part *p, bool moe, fore_text_config *t) {
     t->vocab_size = fore_config_int(p, "vocab_size", 1, FORE_CONFIG_WIDTH, 248320);
-    t->hidden_size = fore_config_int(p, "hidden_size", 1, FORE_CONFIG_WIDTH, 4096);
-    t->intermediate_size = fore_config_int(p, "intermediate_size", 1, FORE_CONFIG_WIDTH, 12288);
-    t->num_hidden_layers = fore_config_int(p, "num_hidden_layers", 1, FORE_CONFIG_LAYERS, 32);
+    t->hidden_size = fore_config_int(p, "hidden_size", 1, FORE_CONFIG_WIDTH, moe ? 2048 : 4096);
+    if (moe) read_experts(p, t);
+    else t->intermediate_size = fore_config_int(p, "intermediate_size", 1, FORE_CONFIG_WIDTH, 12288);
+    t->num_hidden_layers = fore_config_int(p, "num_hidden_layers", 1, FORE_CONFIG_LAYERS, moe ? 40 : 32);
     t->num_attention_heads = fore_config_int(p, "num_attention_heads", 1, FORE_CONFIG_HEADS, 16);
-    t->num_key_value_heads = fore_config_int(p, "num_key_value_heads", 1, FORE_CONFIG_HEADS, 4);
+    t->num_key_value_heads = fore_config_int(p, "num_key_value_heads", 1, FORE_CONFIG_HEADS, moe ? 2 : 4);
     t->head_dim = fore_config_int(p, "head_dim", 1, FORE_CONFIG_HEADS, 256);
     t->linear_conv_kernel_dim = fore_config_int(p, "linear_conv_kernel_dim", 1, 256, 4);
     t->linear_key_head_dim = fore_config_int(p, "linear_key_head_dim", 1, FORE_CONFIG_HEADS, 128);
@@ -39,10 +50,11 @@ static void read_sizes(fore_config_part *p, fore_text_config *t) {
                       "linear_num_value_heads * linear_value_head_dim is too large");
 }
 
-static void refuse_unsupported(fore_config_part *p) {
-    static const char *const type[] = {"qwen3_5_text", "qwen3_5", "", NULL};
+static void refuse_unsupported(fore_config_part *p, bool moe) {
+    static const char *const dense[] = {"qwen3_5_text", "qwen3_5", "", NULL};
+    static const char *const experts[] = {"qwen3_5_moe_text", "qwen3_5_moe", "", NULL};
     static const char *const act[] = {"silu", "swish", NULL}, *const gate[] = {"swish", "silu", NULL};
-    fore_config_only(p, "model_type", "", type);
+    fore_config_only(p, "model_type", "", moe ? experts : dense);
     fore_config_only(p, "hidden_act", "silu", act);
     fore_config_only(p, "output_gate_type", "swish", gate);
     if (!fore_config_bool(p, "attn_output_gate", true))
@@ -51,9 +63,11 @@ static void refuse_unsupported(fore_config_part *p) {
         fore_config_refuse(p, FORE_ERR_UNSUPPORTED, "layer_scale true is not supported; supported: false");
     if (fore_config_bool(p, "mtp_use_dedicated_embeddings", false))
         fore_config_refuse(p, FORE_ERR_UNSUPPORTED, "mtp_use_dedicated_embeddings true is not supported; supported: false");
-    if (fore_config_int(p, "num_experts", 0, 1 << 20, 0))
-        fore_config_refuse(p, FORE_ERR_UNSUPPORTED, "num_experts: mixture-of-experts models are not supported; supported: "
-                           "dense ones");
+    if (moe && !fore_config_bool(p, "norm_topk_prob", true))
+        fore_config_refuse(p, FORE_ERR_UNSUPPORTED, "norm_topk_prob false is not supported; supported: true");
+    if (!moe && fore_config_int(p, "num_experts", 0, 1 << 20, 0))
+        fore_config_refuse(p, FORE_ERR_UNSUPPORTED, "num_experts: a mixture of experts is supported under model_type qwen3_5_moe "
+                           "and qwen3_5_moe_text");
 }
 
 /* ---- layer types ------------------------------------------------------------------------------------------------- */
@@ -145,9 +159,9 @@ static void read_rope(fore_config_part *p, fore_text_config *t) {
     p->status = rope.status;
 }
 
-void fore_config_read_text(fore_config_part *p, fore_arena *arena, fore_text_config *out) {
-    refuse_unsupported(p);
-    read_sizes(p, out);
+void fore_config_read_text(fore_config_part *p, bool moe, fore_arena *arena, fore_text_config *out) {
+    refuse_unsupported(p, moe);
+    read_sizes(p, moe, out);
     out->attention_bias = fore_config_bool(p, "attention_bias", false);
     out->tie_word_embeddings = fore_config_bool(p, "tie_word_embeddings", false);
     double eps = fore_config_number(p, "rms_norm_eps", 1e-6);

@@ -67,6 +67,16 @@ static void add_head(cli_text *out, const fore_model *model, const fore_model_in
         add_row(out, i ? "" : "contract", "%-20s %-16s (%s)", name, value, source);
 }
 
+static void add_sizes(cli_text *out, const fore_model_info *info) {
+    char width[32] = "";
+    if (!info->experts) snprintf(width, sizeof width, ", intermediate %d", info->intermediate_size);
+    add_row(out, "sizes", "hidden %d%s, vocabulary %d, context %d", info->hidden_size, width, info->vocab_size,
+            info->context_length);
+    if (info->experts)
+        add_row(out, "experts", "%d a layer of width %d, %d a token; a shared one of width %d", info->experts,
+                info->expert_intermediate_size, info->experts_per_token, info->shared_expert_intermediate_size);
+}
+
 static int print_table(const cli_options *options, const char *dir, const fore_model *model, int context) {
     cli_text out = {0};
     char a[32], b[32], c[32], d[32];
@@ -80,8 +90,7 @@ static int print_table(const cli_options *options, const char *dir, const fore_m
     add_row(&out, "architecture", "%s (%s)", info->architecture, info->model_type);
     add_row(&out, "layers", "%d: %d linear attention, %d full attention", info->layers, info->linear_attention_layers,
             info->full_attention_layers);
-    add_row(&out, "sizes", "hidden %d, intermediate %d, vocabulary %d, context %d", info->hidden_size,
-            info->intermediate_size, info->vocab_size, info->context_length);
+    add_sizes(&out, info);
     add_row(&out, "heads", "%d query, %d key and value, of %d; linear: %d key, %d value", info->attention_heads,
             info->kv_heads, info->head_dim, info->linear_key_heads, info->linear_value_heads);
     add_row(&out, "embeddings", "%s", info->tied_embeddings ? "tied to the output" : "apart from the output");
@@ -93,6 +102,7 @@ static int print_table(const cli_options *options, const char *dir, const fore_m
     add_head(&out, model, info);
     add_row(&out, "parameters", "text %" PRIu64 ", vision %" PRIu64 ", MTP %" PRIu64, info->text_parameters,
             info->vision_parameters, info->mtp_parameters);
+    if (info->experts) add_row(&out, "", "(%" PRIu64 " of the text's are active for a token)", info->active_parameters);
     add_row(&out, "weights", "%s in %" PRIu64 " tensors of %" PRIu64 " file%s, %s", bytes_text(info->weight_bytes, a),
             info->tensor_count, info->file_count, info->file_count == 1 ? "" : "s", info->dtypes);
     add_row(&out, "tokenizer", "%s", info->has_tokenizer ? "present" : "missing");
@@ -159,6 +169,11 @@ static int print_json(const cli_options *options, const char *dir, const fore_mo
         {"text_parameters", info->text_parameters},
         {"vision_parameters", info->vision_parameters},
         {"mtp_parameters", info->mtp_parameters},
+        {"active_parameters", info->active_parameters},
+        {"experts", (uint64_t)info->experts},
+        {"experts_per_token", (uint64_t)info->experts_per_token},
+        {"expert_intermediate_size", (uint64_t)info->expert_intermediate_size},
+        {"shared_expert_intermediate_size", (uint64_t)info->shared_expert_intermediate_size},
         {"weight_bytes", info->weight_bytes},
         {"tensor_count", info->tensor_count},
         {"file_count", info->file_count},

@@ -246,6 +246,11 @@ void fore_model_get_info(const fore_model *m, fore_model_info *out) {
         .weight_bytes = fore_store_bytes(m->network.store),
         .tensor_count = fore_store_count(m->network.store),
         .file_count = (uint64_t)fore_store_files(m->network.store),
+        .experts = t->num_experts,
+        .experts_per_token = t->num_experts_per_tok,
+        .expert_intermediate_size = t->moe_intermediate_size,
+        .shared_expert_intermediate_size = t->shared_expert_intermediate_size,
+        .active_parameters = m->network.active_parameters,
     };
     for (int i = 0; i < t->num_hidden_layers; i++) {
         if (t->full_attention[i]) out->full_attention_layers++;

@@ -12,6 +12,13 @@ typedef struct linear_job {
     int first_task[MAX_PRODUCTS + 1]; /* task index at which each product begins */
 } linear_job;
 
+void fore_product_slice(const fore_kern *kern, const fore_product *d, const float *x, size_t ldx, int T, int n0, int n1) {
+    if (d->w->dtype == FORE_DTYPE_BF16) kern->mm_bf16(d->y, d->ldy, x, ldx, d->w->data, T, n0, n1, d->w->K);
+    else if (d->w->dtype == FORE_DTYPE_F16) kern->mm_f16(d->y, d->ldy, x, ldx, d->w->data, T, n0, n1, d->w->K);
+    else kern->mm_f32(d->y, d->ldy, x, ldx, d->w->data, T, n0, n1, d->w->K);
+    if (d->bias) kern->add_bias(d->y, d->ldy, d->bias, T, n0, n1);
+}
+
 static void linear_task(void *context, int index, int worker) {
     (void)worker;
     const linear_job *j = context;
@@ -20,10 +27,7 @@ static void linear_task(void *context, int index, int worker) {
     const fore_product *d = &j->products[p];
     int n0 = (index - j->first_task[p]) * j->block;
     int n1 = n0 + j->block < d->w->N ? n0 + j->block : d->w->N;
-    if (d->w->dtype == FORE_DTYPE_BF16) j->kern->mm_bf16(d->y, d->ldy, j->x, j->ldx, d->w->data, j->T, n0, n1, d->w->K);
-    else if (d->w->dtype == FORE_DTYPE_F16) j->kern->mm_f16(d->y, d->ldy, j->x, j->ldx, d->w->data, j->T, n0, n1, d->w->K);
-    else j->kern->mm_f32(d->y, d->ldy, j->x, j->ldx, d->w->data, j->T, n0, n1, d->w->K);
-    if (d->bias) j->kern->add_bias(d->y, d->ldy, d->bias, j->T, n0, n1);
+    fore_product_slice(j->kern, d, j->x, j->ldx, j->T, n0, n1);
 }
 
 void fore_linear(const fore_engine *engine, const float *x, size_t ldx, int T, const fore_product *products, int count) {

@@ -19,6 +19,8 @@ typedef struct fore_product {
     size_t ldy;
 } fore_product;
 
+/* Outputs n0 .. n1-1 of a product, by the calling thread alone. */
+void fore_product_slice(const fore_kern *kern, const fore_product *product, const float *x, size_t ldx, int T, int n0, int n1);
 /* y = x W^T + bias for each of count products; x [T,K] with row stride ldx; every K is the same. */
 void fore_linear(const fore_engine *engine, const float *x, size_t ldx, int T, const fore_product *products, int count);
 

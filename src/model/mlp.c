@@ -1,5 +1,5 @@
-/* The dense MLP: down(silu(gate x) * up x). */
-#include "model/trunk.h"
+/* The dense MLP, down(silu(gate x) * up x), and the choice between it and a mixture of experts. */
+#include "model/moe.h"
 
 typedef struct mlp_job {
     const fore_kern *kern;
@@ -7,7 +7,9 @@ typedef struct mlp_job {
     size_t F;
 } mlp_job;
 
-size_t fore_mlp_columns(const fore_text_config *t) { return 2 * (size_t)t->intermediate_size; }
+size_t fore_mlp_columns(const fore_text_config *t) {
+    return t->num_experts ? fore_moe_columns(t) : 2 * (size_t)t->intermediate_size;
+}
 
 static void activate_task(void *context, int first, int rows, int worker) {
     (void)worker;
@@ -17,7 +19,12 @@ static void activate_task(void *context, int first, int rows, int worker) {
 }
 
 void fore_mlp(const fore_pass *p, const fore_layer *layer, const float *x, float *y) {
-    size_t C = (size_t)p->text->hidden_size, F = (size_t)p->text->intermediate_size;
+    if (layer->moe) fore_moe(p, layer, x, y);
+    else fore_dense_mlp(p, layer, x, y);
+}
+
+void fore_dense_mlp(const fore_pass *p, const fore_layer *layer, const float *x, float *y) {
+    size_t C = (size_t)p->text->hidden_size, F = (size_t)layer->gate_proj.N;
     mlp_job j = {p->engine->kern, p->scratch->wide, p->scratch->wide + (size_t)p->T * F, F};
     const fore_product in[2] = {{&layer->gate_proj, NULL, j.gate, F}, {&layer->up_proj, NULL, j.up, F}};
     fore_linear(p->engine, x, C, p->T, in, 2);

@@ -86,7 +86,8 @@ void fore_attention(const fore_pass *pass, const fore_layer *layer, fore_layer_s
 void fore_deltanet(const fore_pass *pass, const fore_layer *layer, int index, fore_layer_state *state, const float *x, float *y);
 /* The recurrent part of a commit, for one layer. */
 void fore_deltanet_replay(const fore_pass *pass, const fore_layer *layer, int index, fore_layer_state *state, int n);
-void fore_mlp(const fore_pass *pass, const fore_layer *layer, const float *x, float *y);
+void fore_mlp(const fore_pass *pass, const fore_layer *layer, const float *x, float *y); /* dense or experts */
+void fore_dense_mlp(const fore_pass *pass, const fore_layer *layer, const float *x, float *y);
 /* Columns of `wide` that each needs. */
 size_t fore_attention_columns(const fore_text_config *text);
 size_t fore_deltanet_columns(const fore_text_config *text);

@@ -97,9 +97,20 @@ void fore_bind_vector(fore_binder *b, const float **out, int n, float plus, cons
     *out = y;
 }
 
+bool fore_bind_has(const fore_binder *b, const char *format, ...) {
+    char name[160], full[256];
+    va_list args;
+    va_start(args, format);
+    format_name(name, sizeof name, format, args);
+    va_end(args);
+    snprintf(full, sizeof full, "%s%s", b->prefix, name);
+    return fore_store_find(b->store, full) != NULL;
+}
+
+size_t fore_weight_row_bytes(const fore_weight *w) { return (size_t)w->K * (w->dtype == FORE_DTYPE_F32 ? 4 : 2); }
+
 void fore_weight_row(const fore_kern *kern, const fore_weight *w, int row, float *y) {
-    size_t size = w->dtype == FORE_DTYPE_F32 ? 4 : 2;
-    widen(kern, w->dtype, y, (const char *)w->data + (size_t)row * (size_t)w->K * size, (size_t)w->K);
+    widen(kern, w->dtype, y, (const char *)w->data + (size_t)row * fore_weight_row_bytes(w), (size_t)w->K);
 }
 
 /* conv1d.weight [channels,1,kernel] to [kernel,channels]: rows of the same tap lie together. */
@@ -159,6 +170,10 @@ void fore_bind_layer(fore_binder *b, const fore_text_config *t, fore_layer *l, i
     fore_bind_vector(b, &l->post_norm, C, plus, "layers.%d.post_attention_layernorm.weight", i);
     if (l->full) bind_full(b, t, l, i, plus);
     else bind_linear(b, t, l, i);
+    if (t->num_experts) {
+        fore_bind_moe(b, t, l, i);
+        return;
+    }
     fore_bind_matrix(b, &l->gate_proj, F, C, "layers.%d.mlp.gate_proj.weight", i);
     fore_bind_matrix(b, &l->up_proj, F, C, "layers.%d.mlp.up_proj.weight", i);
     fore_bind_matrix(b, &l->down_proj, C, F, "layers.%d.mlp.down_proj.weight", i);
@@ -219,6 +234,10 @@ static void count_parameters(fore_network *n) {
             n->text_parameters += size;
         }
     }
+    const fore_text_config *t = &n->config.text;
+    uint64_t idle = (uint64_t)t->num_hidden_layers * (uint64_t)(t->num_experts - t->num_experts_per_tok) * 3 *
+                    (uint64_t)t->moe_intermediate_size * (uint64_t)t->hidden_size;
+    n->active_parameters = n->text_parameters - idle;
 }
 
 /* inv_freq[i] = theta^(-2i/dim), computed in double and rounded once. */

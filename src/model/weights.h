@@ -1,6 +1,7 @@
 /* The weights of a network by name: which tensor plays which part, with every shape checked before first use. Matrices
  * stay where the file has them (borrowed from the store, any alignment); vectors (norms, biases, gates) are widened to f32
- * in the arena. Names and shapes: transformers modeling_qwen3_5.py. Axis letters: C hidden, F mlp, H query heads, K key/value
+ * in the arena. Names and shapes: transformers modeling_qwen3_5.py and
+ * modeling_qwen3_5_moe.py. Axis letters: C hidden, F mlp, H query heads, K key/value
  * heads, D head dim, V vocabulary; linear layers: nk, nv heads of dk, dv. */
 #ifndef FORE_MODEL_WEIGHTS_H
 #define FORE_MODEL_WEIGHTS_H
@@ -16,6 +17,13 @@ typedef struct fore_weight {
     fore_dtype dtype; /* F32, F16 or BF16 */
     int N, K;
 } fore_weight;
+
+/* One kind of matrix for every expert of a layer: slices of one tensor, or a tensor each. */
+typedef struct fore_experts {
+    fore_weight first;       /* the first expert's */
+    size_t stride;           /* bytes from one expert's data to the next one's */
+    const fore_weight *each; /* [E]; NULL: slices */
+} fore_experts;
 
 typedef struct fore_layer {
     bool full;               /* full attention, else Gated DeltaNet */
@@ -36,9 +44,15 @@ typedef struct fore_layer {
     const float *neg_exp_A;   /* [nv] -exp(A_log) */
     const float *dt_bias;     /* [nv] */
     const float *gated_norm;  /* [dv] plain gain, not 1 + w */
-    /* MLP */
+    /* MLP; of a mixture of experts: the shared expert, whose width is F here */
     fore_weight gate_proj, up_proj; /* [F, C] */
     fore_weight down_proj;          /* [C, F] */
+    /* Mixture of experts: E experts of width I */
+    bool moe;
+    fore_weight router;      /* [E, C] */
+    fore_weight shared_gate; /* [1, C] */
+    fore_experts expert_gate, expert_up; /* [I, C] each */
+    fore_experts expert_down;            /* [C, I] each */
 } fore_layer;
 
 typedef struct fore_tower_block {
@@ -72,6 +86,7 @@ typedef struct fore_network {
     const float *inv_freq;        /* [rotary_dim/2] */
     const float *vision_inv_freq; /* [head_dim/4] of the tower */
     uint64_t text_parameters, vision_parameters, mtp_parameters;
+    uint64_t active_parameters; /* of text_parameters: what one token's pass reads; all of a dense model's */
     int mtp_tensors; /* under any of the MTP prefixes, in the store's files */
 } fore_network;
 
@@ -97,10 +112,24 @@ void fore_bind_matrix(fore_binder *b, fore_weight *out, int N, int K, const char
 void fore_bind_vector(fore_binder *b, const float **out, int n, float plus, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* Whether the file has prefix + name. */
+bool fore_bind_has(const fore_binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The mixture of experts of layer i, in the layout that the file has: experts.gate_up_proj [E,2I,C] with experts.down_proj
+ * [E,C,I]; experts.N.{gate,up,down}_proj.weight; or switch_mlp.{gate,up,down}_proj.weight [E,I,C], [E,C,I]. */
+void fore_bind_moe(fore_binder *b, const fore_text_config *text, fore_layer *layer, int i);
+
 /* A whole decoder layer, "layers.N." under the binder's prefix: its kind is text->full_attention[i]. plus: 1 when its norms
  * are zero-centred, 0 when they hold the gain itself. */
 void fore_bind_layer(fore_binder *b, const fore_text_config *text, fore_layer *layer, int i, float plus);
 fore_status fore_tower_bind(fore_network *network, const char *prefix, fore_error *err);
+/* Bytes of one row of a matrix of K columns. */
+size_t fore_weight_row_bytes(const fore_weight *w);
+static inline fore_weight fore_expert_at(const fore_experts *experts, int e) {
+    if (experts->each) return experts->each[e];
+    fore_weight w = experts->first;
+    w.data = (const char *)w.data + (size_t)e * experts->stride;
+    return w;
+}
 /* One row of a matrix, widened into y [K]. */
 void fore_weight_row(const fore_kern *kern, const fore_weight *w, int row, float *y);
 

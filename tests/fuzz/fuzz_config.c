@@ -20,7 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         int full = 0;
         for (int i = 0; i < t->num_hidden_layers; i++) full += t->full_attention[i];
         check(full <= t->num_hidden_layers && t->num_hidden_layers > 0);
-        check(t->vocab_size > 0 && t->hidden_size > 0 && t->intermediate_size > 0 && t->linear_conv_kernel_dim > 0);
+        check(t->vocab_size > 0 && t->hidden_size > 0 && t->linear_conv_kernel_dim > 0);
+        check(t->num_experts ? t->num_experts_per_tok > 0 && t->num_experts_per_tok <= t->num_experts && t->moe_intermediate_size > 0 &&
+                                   t->shared_expert_intermediate_size > 0
+                             : t->intermediate_size > 0);
         check(t->num_attention_heads % t->num_key_value_heads == 0);
         check(t->linear_num_value_heads % t->linear_num_key_heads == 0);
         check(t->rotary_dim > 0 && t->rotary_dim % 2 == 0 && t->rotary_dim <= t->head_dim);

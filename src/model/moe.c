@@ -1,0 +1,183 @@
+/* The mixture of experts; see moe.h. A slot is one (row, picked expert) pair; slots lie sorted by expert, then by row. */
+#include "model/moe.h"
+
+#include <string.h>
+
+enum { TASKS_PER_THREAD = 8, MIN_OUTPUTS = 16, ROW_BLOCK = 4 };
+
+typedef struct moe_job {
+    const fore_pass *pass;
+    const fore_layer *layer;
+    const float *x;   /* [T,C] */
+    float *y;         /* [T,C] in: the shared expert's output */
+    float *sigma;     /* [T] the shared expert's gate before its sigmoid */
+    float *p;         /* [T,E] logits, then probabilities */
+    float *weights;   /* [T,k] in router order */
+    int32_t *experts; /* [T,k] */
+    int32_t *slots;   /* [T,k] where each pick lies */
+    int32_t *first;   /* [E+1] slots before each expert's */
+    int32_t *active;  /* [E] experts that some row picked */
+    float *gate, *up; /* [T*k,I] */
+    float *rows;      /* [T*k,C] inputs by slot, then outputs by slot */
+    int T, C, E, I, k, active_count;
+    int blocks, block; /* pieces of an expert's outputs, and outputs of a piece */
+} moe_job;
+
+size_t fore_moe_columns(const fore_text_config *t) {
+    size_t E = (size_t)t->num_experts, k = (size_t)t->num_experts_per_tok, I = (size_t)t->moe_intermediate_size;
+    size_t C = (size_t)t->hidden_size, shared = 2 * (size_t)t->shared_expert_intermediate_size;
+    size_t routed = 1 + E + 3 * k + (E + 1) + E + k * (2 * I + C); /* [E] tables are counted for each row: one may be all */
+    return shared > routed ? shared : routed;
+}
+
+void fore_moe_pick(float *p, int E, int k, int32_t *experts, float *weights) {
+    enum { TAKEN = -1 };
+    float sum = 0;
+    for (int j = 0; j < k; j++) {
+        int best = -1;
+        for (int e = 0; e < E; e++)
+            if (p[e] != TAKEN && (best < 0 || p[e] > p[best])) best = e;
+        experts[j] = best;
+        weights[j] = p[best];
+        sum += p[best];
+        p[best] = TAKEN;
+    }
+    for (int j = 0; j < k; j++) weights[j] /= sum;
+}
+
+static void route_task(void *context, int first, int rows, int worker) {
+    (void)worker;
+    const moe_job *j = context;
+    for (int t = first; t < first + rows; t++) {
+        float *p = j->p + (size_t)t * (size_t)j->E, largest = p[0], sum = 0;
+        for (int e = 1; e < j->E; e++) largest = p[e] > largest ? p[e] : largest;
+        for (int e = 0; e < j->E; e++) {
+            p[e] = fore_expf(p[e] - largest);
+            sum += p[e];
+        }
+        for (int e = 0; e < j->E; e++) p[e] /= sum;
+        size_t at = (size_t)t * (size_t)j->k;
+        fore_moe_pick(p, j->E, j->k, j->experts + at, j->weights + at);
+    }
+}
+
+/* Counting sort of the picks by expert. */
+static void group(moe_job *j) {
+    int picks = j->T * j->k;
+    memset(j->first, 0, ((size_t)j->E + 1) * sizeof *j->first);
+    for (int i = 0; i < picks; i++) j->first[j->experts[i] + 1]++;
+    j->active_count = 0;
+    for (int e = 0; e < j->E; e++) {
+        if (j->first[e + 1]) j->active[j->active_count++] = e;
+        j->first[e + 1] += j->first[e];
+    }
+    for (int i = 0; i < picks; i++) j->slots[i] = j->first[j->experts[i]]++;
+    for (int e = j->E; e > 0; e--) j->first[e] = j->first[e - 1];
+    j->first[0] = 0;
+}
+
+static void gather_task(void *context, int first, int rows, int worker) {
+    (void)worker;
+    const moe_job *j = context;
+    size_t C = (size_t)j->C;
+    for (int t = first; t < first + rows; t++)
+        for (int i = t * j->k; i < (t + 1) * j->k; i++)
+            memcpy(j->rows + (size_t)j->slots[i] * C, j->x + (size_t)t * C, C * sizeof(float));
+}
+
+/* Cuts the N outputs of every active expert so that all threads have work when few experts are active. */
+static int cut(moe_job *j, int N) {
+    int tasks = fore_pool_threads(j->pass->engine->pool) * TASKS_PER_THREAD;
+    int blocks = (tasks + j->active_count - 1) / j->active_count;
+    j->block = ((N + blocks - 1) / blocks + MIN_OUTPUTS - 1) / MIN_OUTPUTS * MIN_OUTPUTS;
+    j->blocks = (N + j->block - 1) / j->block;
+    return j->blocks * j->active_count;
+}
+
+typedef struct piece {
+    int expert, slot, count; /* its slots */
+    int n0, n1;              /* outputs */
+} piece;
+
+static piece piece_at(const moe_job *j, int index, int N) {
+    int e = j->active[index / j->blocks], n0 = index % j->blocks * j->block;
+    return (piece){e, j->first[e], j->first[e + 1] - j->first[e], n0, N - n0 < j->block ? N : n0 + j->block};
+}
+
+/* silu(gate x) * up x, a piece of one expert's width for all of its rows. */
+static void rise_task(void *context, int index, int worker) {
+    (void)worker;
+    const moe_job *j = context;
+    const fore_kern *kern = j->pass->engine->kern;
+    const piece p = piece_at(j, index, j->I);
+    size_t C = (size_t)j->C, I = (size_t)j->I, at = (size_t)p.slot * I;
+    fore_weight gate = fore_expert_at(&j->layer->expert_gate, p.expert), up = fore_expert_at(&j->layer->expert_up, p.expert);
+    const fore_product products[2] = {{&gate, NULL, j->gate + at, I}, {&up, NULL, j->up + at, I}};
+    const float *x = j->rows + (size_t)p.slot * C;
+    for (int i = 0; i < 2; i++) fore_product_slice(kern, &products[i], x, C, p.count, p.n0, p.n1);
+    for (int r = 0; r < p.count; r++) {
+        size_t from = at + (size_t)r * I + (size_t)p.n0;
+        kern->silu_mul(j->gate + from, j->gate + from, j->up + from, (size_t)(p.n1 - p.n0));
+    }
+}
+
+static void fall_task(void *context, int index, int worker) {
+    (void)worker;
+    const moe_job *j = context;
+    const piece p = piece_at(j, index, j->C);
+    size_t C = (size_t)j->C, I = (size_t)j->I, slot = (size_t)p.slot;
+    fore_weight down = fore_expert_at(&j->layer->expert_down, p.expert);
+    const fore_product product = {&down, NULL, j->rows + slot * C, C};
+    fore_product_slice(j->pass->engine->kern, &product, j->gate + slot * I, I, p.count, p.n0, p.n1);
+}
+
+static void sum_task(void *context, int first, int rows, int worker) {
+    (void)worker;
+    const moe_job *j = context;
+    size_t C = (size_t)j->C, k = (size_t)j->k;
+    for (size_t t = (size_t)first; t < (size_t)(first + rows); t++) {
+        float *y = j->y + t * C, shared = fore_sigmoidf(j->sigma[t]);
+        /* The first pick's slot is the sum's place: no other row reads it. */
+        float *r = j->rows + (size_t)j->slots[t * k] * C;
+        float w = j->weights[t * k];
+        for (size_t c = 0; c < C; c++) r[c] = 0.0f + w * r[c];
+        for (size_t i = 1; i < k; i++) {
+            const float *out = j->rows + (size_t)j->slots[t * k + i] * C;
+            w = j->weights[t * k + i];
+            for (size_t c = 0; c < C; c++) r[c] += w * out[c];
+        }
+        for (size_t c = 0; c < C; c++) y[c] = r[c] + shared * y[c];
+    }
+}
+
+/* Tables and buffers of a call, one behind the other; numbers of experts lie in the memory of as many floats. */
+static void carve(moe_job *j, float *at) {
+    size_t T = (size_t)j->T, E = (size_t)j->E, k = (size_t)j->k, I = (size_t)j->I;
+    j->rows = at, at += T * k * (size_t)j->C;
+    j->gate = at, at += T * k * I;
+    j->up = at, at += T * k * I;
+    j->p = at, at += T * E;
+    j->weights = at, at += T * k;
+    j->sigma = at, at += T;
+    j->experts = (int32_t *)at, at += T * k;
+    j->slots = (int32_t *)at, at += T * k;
+    j->first = (int32_t *)at, at += E + 1;
+    j->active = (int32_t *)at;
+}
+
+void fore_moe(const fore_pass *pass, const fore_layer *layer, const float *x, float *y) {
+    const fore_text_config *t = pass->text;
+    const fore_engine *engine = pass->engine;
+    moe_job j = {.pass = pass, .layer = layer, .x = x, .y = y, .T = pass->T, .C = t->hidden_size, .E = t->num_experts,
+                 .I = t->moe_intermediate_size, .k = t->num_experts_per_tok};
+    fore_dense_mlp(pass, layer, x, y); /* the shared expert; the scratch memory is free again after it */
+    carve(&j, pass->scratch->wide);
+    const fore_product route[2] = {{&layer->router, NULL, j.p, (size_t)j.E}, {&layer->shared_gate, NULL, j.sigma, 1}};
+    fore_linear(engine, x, (size_t)j.C, j.T, route, 2);
+    fore_rows(engine, route_task, &j, j.T, ROW_BLOCK);
+    group(&j);
+    fore_rows(engine, gather_task, &j, j.T, ROW_BLOCK);
+    fore_pool_run(engine->pool, rise_task, &j, cut(&j, j.I));
+    fore_pool_run(engine->pool, fall_task, &j, cut(&j, j.C));
+    fore_rows(engine, sum_task, &j, j.T, ROW_BLOCK);
+}
