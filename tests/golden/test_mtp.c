@@ -13,10 +13,12 @@
 #include "model/mtp.h"
 #include "model/tower.h"
 #include "multimodal/splice.h"
+#include "support/experts.h"
 #include "support/golden.h"
 #include "support/scratch.h"
 
 #define MODELS FORE_DATA "/models/"
+#define MOE FORE_DATA "/moe/moe_bf16"
 #define TOLERANCE 1e-4
 enum { CAPACITY = 256 };
 
@@ -306,6 +308,22 @@ static void test_sharded_bf16(void **state) {
     check_model(MODELS "dense_sharded_bf16", MODELS "dense_sharded_bf16/golden_mm.safetensors");
 }
 
+/* The head's layer has experts too, in every layout. */
+static void check_experts(const char *dir) {
+    check_model(dir, MOE "/golden_mm.safetensors");
+    check_model(dir, MOE "/golden_text.safetensors");
+}
+static void test_experts(void **state) {
+    (void)state;
+    check_experts(MOE);
+    check_experts(MOE "_numbered");
+    scratch s;
+    scratch_make(&s);
+    experts_copy(&s, MOE, EXPERTS_STACKED);
+    check_experts(s.dir);
+    scratch_remove(&s);
+}
+
 /* A sidecar whose norms hold the gain itself wins over the zero-centred head inside; the numbers stay. */
 static void test_absolute_sidecar(void **state) {
     (void)state;
@@ -328,6 +346,7 @@ int main(void) {
         cmocka_unit_test(test_untied_bf16),
         cmocka_unit_test(test_tied_f32),
         cmocka_unit_test(test_sharded_bf16),
+        cmocka_unit_test(test_experts),
         cmocka_unit_test(test_absolute_sidecar),
     };
     return cmocka_run_group_tests_name("golden/mtp", tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* Every tensor of the forward pass against the reference implementation, for each dense checkpoint and each of its cases:
- * positions exact, all else within 1e-4 of the largest reference value, greedy tokens exact. Also chunked feeding. */
+/* Every tensor of the forward pass against the reference implementation, for each checkpoint and each of its cases:
+ * positions exact, all else within 1e-4 of the largest reference value, greedy tokens exact. Also chunked feeding, and
+ * every layout of a mixture of experts. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,9 +14,11 @@
 #include "model/trunk.h"
 #include "multimodal/mrope.h"
 #include "multimodal/splice.h"
+#include "support/experts.h"
 #include "support/golden.h"
 
 #define MODELS FORE_DATA "/models/"
+#define MOE FORE_DATA "/moe/moe_bf16"
 #define TOLERANCE 1e-4
 
 typedef struct run {
@@ -60,19 +63,15 @@ static void look_vision(void *user, const char *name, int index, const float *da
                      (double)reference[first * cols + i]);
 }
 
-static void open_run(run *r, const char *model, const char *which, int threads, const char *isa) {
-    char path[256];
+static void open_run(run *r, const char *dir, const char *golden_file, int threads, const char *isa) {
     fore_error err = {0};
     *r = (run){0};
-    snprintf(path, sizeof path, MODELS "%s", model);
     const fore_kern *kern;
-    if (fore_kern_get(isa, &kern, &err) || fore_network_open(path, kern, &r->network, &err)) fail_msg("%s", err.text);
+    if (fore_kern_get(isa, &kern, &err) || fore_network_open(dir, kern, &r->network, &err)) fail_msg("%s", err.text);
     fore_pool *pool;
     assert_int_equal(fore_pool_new(threads, &pool, &err), 0);
     r->engine = (fore_engine){kern, pool};
-    static char golden_path[256];
-    snprintf(golden_path, sizeof golden_path, MODELS "%s/golden_%s.safetensors", model, which);
-    golden_open(&r->g, golden_path);
+    golden_open(&r->g, golden_file);
     const fore_text_config *t = &r->network.config.text;
     assert_int_equal(fore_state_new(t, 256, &r->state, &err), 0);
     assert_int_equal(fore_scratch_new(t, 256, 256, threads, &r->scratch, &err), 0);
@@ -158,9 +157,9 @@ static float *see(run *r, const int (*grids)[3], size_t images, size_t pads) {
     return rows;
 }
 
-static void check_case(const char *model, const char *which, int chunk) {
+static void check_files(const char *dir, const char *golden_file, int chunk) {
     run r;
-    open_run(&r, model, which, 2, NULL);
+    open_run(&r, dir, golden_file, 2, NULL);
     const fore_config *c = &r.network.config;
     size_t C = (size_t)c->text.hidden_size, V = (size_t)c->text.vocab_size;
     size_t S = golden_count(golden_find(&r.g, "input_ids"));
@@ -218,13 +217,20 @@ static void check_case(const char *model, const char *which, int chunk) {
     golden_compare(&r.g, "decode.logits", decoded, steps * V, TOLERANCE);
     golden_compare(&r.g, "decode.final_norm", final, steps * C, TOLERANCE);
     compare_state(&r, "decoded", (int)(S + steps));
-    print_message("%s %s chunk %d: largest difference %.2g of the tensor's largest value (%s)\n", model, which, chunk, r.g.worst,
+    print_message("%s chunk %d: largest difference %.2g of the tensor's largest value (%s)\n", golden_file, chunk, r.g.worst,
                   r.g.worst_name);
     free(decoded);
     free(final);
     free(embeddings);
     fore_splice_free(&splice);
     close_run(&r);
+}
+
+static void check_case(const char *model, const char *which, int chunk) {
+    char dir[256], path[300];
+    snprintf(dir, sizeof dir, MODELS "%s", model);
+    snprintf(path, sizeof path, "%s/golden_%s.safetensors", dir, which);
+    check_files(dir, path, chunk);
 }
 
 static void test_untied_bf16_images(void **state) {
@@ -252,10 +258,36 @@ static void test_sharded_bf16_images(void **state) {
     check_case("dense_sharded_bf16", "mm", 5);
 }
 
+/* Pictures and text, in one go, in chunks and row by row: rows of many experts, and of one. */
+static void check_experts(const char *dir) {
+    static const int chunks[] = {0, 5, 1};
+    for (size_t i = 0; i < 3; i++) {
+        check_files(dir, MOE "/golden_mm.safetensors", chunks[i]);
+        check_files(dir, MOE "/golden_text.safetensors", chunks[i]);
+    }
+}
+static void test_experts_fused(void **state) {
+    (void)state;
+    check_experts(MOE);
+}
+static void test_experts_numbered(void **state) {
+    (void)state;
+    check_experts(MOE "_numbered");
+}
+static void test_experts_stacked(void **state) {
+    (void)state;
+    scratch s;
+    scratch_make(&s);
+    experts_copy(&s, MOE, EXPERTS_STACKED);
+    check_experts(s.dir);
+    scratch_remove(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_untied_bf16_images), cmocka_unit_test(test_untied_bf16_long_text), cmocka_unit_test(test_tied_f32_images),
         cmocka_unit_test(test_tied_f32_text),      cmocka_unit_test(test_sharded_bf16_images),
+        cmocka_unit_test(test_experts_fused),      cmocka_unit_test(test_experts_numbered),    cmocka_unit_test(test_experts_stacked),
     };
     return cmocka_run_group_tests_name("golden/trunk", tests, NULL, NULL);
 }

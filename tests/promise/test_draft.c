@@ -13,6 +13,7 @@
 #include "support/golden.h"
 
 #define MODELS FORE_DATA "/models/"
+#define MOE FORE_DATA "/moe/moe_bf16"
 enum { MOST = 240 };
 
 typedef struct answer {
@@ -96,10 +97,7 @@ static void close_subject(subject *s) {
 }
 
 /* 200 tokens after a golden prompt, each setting with its own seeds. */
-static void check_golden(const char *model, const char *which) {
-    char dir[256], path[300];
-    snprintf(dir, sizeof dir, MODELS "%s", model);
-    snprintf(path, sizeof path, "%s/golden_%s.safetensors", dir, which);
+static void check_files(const char *dir, const char *path) {
     subject s = open_subject(dir, 512);
     golden g;
     golden_open(&g, path);
@@ -131,6 +129,13 @@ static void check_golden(const char *model, const char *which) {
     close_subject(&s);
 }
 
+static void check_golden(const char *model, const char *which) {
+    char dir[256], path[300];
+    snprintf(dir, sizeof dir, MODELS "%s", model);
+    snprintf(path, sizeof path, "%s/golden_%s.safetensors", dir, which);
+    check_files(dir, path);
+}
+
 static void test_untied_bf16(void **state) {
     (void)state;
     check_golden("dense_untied_bf16", "mm");
@@ -142,6 +147,13 @@ static void test_tied_f32(void **state) {
 static void test_sharded_bf16(void **state) {
     (void)state;
     check_golden("dense_sharded_bf16", "mm");
+}
+
+/* Rows of a window go to other experts together than one by one. */
+static void test_experts(void **state) {
+    (void)state;
+    check_files(MOE, MOE "/golden_mm.safetensors");
+    check_files(MOE "_numbered", MOE "/golden_text.safetensors");
 }
 
 static const char TALK[] = "<|im_start|>user\nTell a story about a fox named Mia, a river and a red ball.<|im_end|>\n<|im_start|>assistant\n"
@@ -306,6 +318,7 @@ static void test_turns(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_untied_bf16), cmocka_unit_test(test_tied_f32),      cmocka_unit_test(test_sharded_bf16),
+        cmocka_unit_test(test_experts),
         cmocka_unit_test(test_tiny_seeds),  cmocka_unit_test(test_tiny_pictures), cmocka_unit_test(test_ends),
         cmocka_unit_test(test_experiments), cmocka_unit_test(test_turns),
     };

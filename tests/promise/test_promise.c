@@ -12,6 +12,7 @@
 #include "support/golden.h"
 
 #define MODELS FORE_DATA "/models/"
+#define MOE FORE_DATA "/moe/moe_bf16"
 enum { ANSWER = 24 };
 
 /* A prompt of ids and prepared pictures, from a golden file. */
@@ -159,14 +160,18 @@ static void check_prompt(const char *dir, const prompt *p, float temperature) {
     free_outcome(&base);
 }
 
-static void check_golden(const char *model, const char *which) {
-    char dir[256], path[300];
-    snprintf(dir, sizeof dir, MODELS "%s", model);
-    snprintf(path, sizeof path, "%s/golden_%s.safetensors", dir, which);
+static void check_files(const char *dir, const char *path) {
     prompt p;
     open_prompt(&p, path);
     check_prompt(dir, &p, p.image_count ? 0 : 1);
     golden_close(&p.g);
+}
+
+static void check_golden(const char *model, const char *which) {
+    char dir[256], path[300];
+    snprintf(dir, sizeof dir, MODELS "%s", model);
+    snprintf(path, sizeof path, "%s/golden_%s.safetensors", dir, which);
+    check_files(dir, path);
 }
 
 static void test_untied_bf16(void **state) {
@@ -181,6 +186,13 @@ static void test_tied_f32(void **state) {
 static void test_sharded_bf16(void **state) {
     (void)state;
     check_golden("dense_sharded_bf16", "mm");
+}
+
+static void test_experts(void **state) {
+    (void)state;
+    check_files(MOE, MOE "/golden_mm.safetensors");
+    check_files(MOE, MOE "/golden_text.safetensors");
+    check_files(MOE "_numbered", MOE "/golden_text.safetensors");
 }
 
 /* The trained model, whose head sizes and widths are others: text of its own vocabulary and a picture of noise. */
@@ -203,6 +215,7 @@ int main(void) {
         cmocka_unit_test(test_untied_bf16),
         cmocka_unit_test(test_tied_f32),
         cmocka_unit_test(test_sharded_bf16),
+        cmocka_unit_test(test_experts),
         cmocka_unit_test(test_tiny),
     };
     return cmocka_run_group_tests_name("promise", tests, NULL, NULL);

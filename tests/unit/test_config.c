@@ -167,6 +167,7 @@ static void test_forms(void **state) {
     assert_int_equal(c.text.mtp_num_hidden_layers, 1);
 }
 
+#define MOE_TEXT(members) "{\"model_type\":\"qwen3_5_moe_text\"," members "}"
 #define TEXT(members) "{\"model_type\":\"qwen3_5_text\"," members "}"
 
 static void test_layers(void **state) {
@@ -226,6 +227,33 @@ static void test_end_tokens(void **state) {
     assert_int_equal(c.eos[0], 4);
 }
 
+static void test_experts(void **state) {
+    (void)state;
+    fore_config c = parse(MOE_TEXT("\"num_hidden_layers\":40"));
+    const fore_text_config *t = &c.text;
+    assert_int_equal(t->hidden_size, 2048);
+    assert_int_equal(t->num_attention_heads, 16);
+    assert_int_equal(t->num_key_value_heads, 2);
+    assert_int_equal(t->num_experts, 256);
+    assert_int_equal(t->num_experts_per_tok, 8);
+    assert_int_equal(t->moe_intermediate_size, 512);
+    assert_int_equal(t->shared_expert_intermediate_size, 512);
+    assert_int_equal(t->intermediate_size, 0);
+    assert_false(c.has_vision);
+    c = parse("{\"model_type\":\"qwen3_5_moe\",\"text_config\":{\"num_experts\":4,\"num_experts_per_tok\":4,"
+              "\"norm_topk_prob\":true,\"model_type\":\"qwen3_5_moe_text\"},\"vision_config\":{\"out_hidden_size\":2048}}");
+    assert_int_equal(t->num_hidden_layers, 40);
+    assert_int_equal(t->num_experts, 4);
+    assert_true(c.has_vision);
+    c = parse("{\"architectures\":[\"Qwen3_5MoeForConditionalGeneration\"],\"text_config\":{}}");
+    assert_string_equal(c.model_type, "qwen3_5_moe");
+    c = parse("{\"architectures\":[\"Qwen3_5MoeForCausalLM\"],\"model_type\":\"qwen3_5_moe_text\",\"tie_word_embeddings\":true}");
+    assert_true(c.text.tie_word_embeddings);
+    c = parse("{\"model_type\":\"qwen3_5\",\"text_config\":{}}"); /* a dense model has none */
+    assert_int_equal(t->num_experts + t->num_experts_per_tok + t->moe_intermediate_size + t->shared_expert_intermediate_size, 0);
+    assert_int_equal(t->intermediate_size, 12288);
+}
+
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 typedef struct bad {
@@ -236,18 +264,21 @@ static void test_unsupported(void **state) {
     (void)state;
     static const bad cases[] = {
         {"{\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"]}",
-         "architecture LlamaForCausalLM with model_type llama is not supported; supported: dense models of the Qwen3.5 family"},
-        {"{\"model_type\":\"qwen3_5_moe\",\"architectures\":[\"Qwen3_5MoeForConditionalGeneration\"]}",
-         "architecture Qwen3_5MoeForConditionalGeneration with model_type qwen3_5_moe is not supported"},
-        {"{\"model_type\":\"qwen3_5_moe\"}", "architecture (none) with model_type qwen3_5_moe is not supported; supported: dense"},
-        {"{\"model_type\":\"qwen3_5_moe_text\"}", "model_type qwen3_5_moe_text is not supported"},
+         "architecture LlamaForCausalLM with model_type llama is not supported; supported: the Qwen3.5 family (model_type qwen3_5, "
+         "qwen3_5_text, qwen3_5_moe and qwen3_5_moe_text)"},
+        {"{\"model_type\":\"qwen3_vl_moe\",\"architectures\":[\"Qwen3VLMoeForConditionalGeneration\"]}",
+         "architecture Qwen3VLMoeForConditionalGeneration with model_type qwen3_vl_moe is not supported"},
+        {"{\"model_type\":\"qwen3_moe\"}", "architecture (none) with model_type qwen3_moe is not supported; supported: the Qwen3.5"},
+        {MOE_TEXT("\"norm_topk_prob\":false"), "norm_topk_prob false is not supported; supported: true"},
+        {"{\"model_type\":\"qwen3_5_moe\",\"text_config\":{\"model_type\":\"qwen3_5_text\"}}",
+         "text_config: model_type \"qwen3_5_text\" is not supported; supported: \"qwen3_5_moe_text\""},
         {"{\"model_type\":\"qwen3_vl\"}", "model_type qwen3_vl is not supported"},
         {"{\"model_type\":\"qwen3_next\"}", "model_type qwen3_next is not supported"},
         {"{\"model_type\":\"qwen4_exp\"}", "model_type qwen4_exp is not supported"},
         {"{\"model_type\":\"qwen3_5\",\"architectures\":[\"Qwen3_5ForSequenceClassification\"]}",
          "architecture Qwen3_5ForSequenceClassification with model_type qwen3_5 is not supported"},
         {"{\"model_type\":\"qwen3_5\",\"text_config\":{\"model_type\":\"qwen3_5_moe_text\"}}", "text_config: model_type \"qwen3_5_moe"},
-        {TEXT("\"num_experts\":8"), "mixture-of-experts"},
+        {TEXT("\"num_experts\":8"), "num_experts: a mixture of experts is supported under model_type qwen3_5_moe"},
         {TEXT("\"quantization_config\":{\"quant_method\":\"fp8\"}"), "quantised as fp8 are not supported; supported: BF16"},
         {TEXT("\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4}"), "quantised as gptq with 4 bits"},
         {TEXT("\"quantization\":{\"group_size\":64,\"bits\":8}"), "quantised as MLX with 8 bits"},
@@ -275,6 +306,13 @@ static void test_malformed(void **state) {
     (void)state;
     static const bad cases[] = {
         {"", "not valid JSON: the text ends too early"},
+        {MOE_TEXT("\"num_experts\":8,\"num_experts_per_tok\":9"), "num_experts_per_tok is 9, more than num_experts, which is 8"},
+        {MOE_TEXT("\"num_experts\":0"), "num_experts: expected a whole number from 1 to 16384, found 0"},
+        {MOE_TEXT("\"num_experts_per_tok\":0"), "num_experts_per_tok: expected a whole number from 1 to 16384, found 0"},
+        {MOE_TEXT("\"moe_intermediate_size\":-1"), "moe_intermediate_size: expected a whole number from 1 to 16777216, found -1"},
+        {MOE_TEXT("\"shared_expert_intermediate_size\":0"), "shared_expert_intermediate_size: expected a whole number"},
+        {"{\"model_type\":\"qwen3_5\",\"architectures\":[\"Qwen3_5MoeForCausalLM\"]}",
+         "architecture Qwen3_5MoeForCausalLM and model_type qwen3_5 contradict each other: one is a mixture of experts"},
         {"{\"model_type\":}", "not valid JSON: a value is expected (line 1, byte 15 of it"},
         {"{\n\"a\":1,\n}", "a name in quotes is expected (line 3, byte 1 of it; byte 9 of 10)"},
         {"[]", "expected a JSON object"},
@@ -336,7 +374,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_forms, teardown),      cmocka_unit_test_teardown(test_layers, teardown),
         cmocka_unit_test_teardown(test_rope, teardown),       cmocka_unit_test_teardown(test_end_tokens, teardown),
         cmocka_unit_test_teardown(test_unsupported, teardown), cmocka_unit_test_teardown(test_malformed, teardown),
-        cmocka_unit_test_teardown(test_missing_file, teardown),
+        cmocka_unit_test_teardown(test_missing_file, teardown), cmocka_unit_test_teardown(test_experts, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
