@@ -101,7 +101,7 @@ void fore_bind_moe(fore_binder *b, const fore_text_config *t, fore_layer *l, int
     else if (fore_bind_has(b, "layers.%d.mlp.switch_mlp.gate_proj.weight", i)) bind_stacked(b, s, l, i);
     else if (is_numbered(b, s.E, i)) bind_numbered(b, s, l, i);
     else
-        b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %slayers.%d.mlp: no experts found (looked for experts.gate_up_proj, "
-                              "experts.0.gate_proj.weight and switch_mlp.gate_proj.weight); the checkpoint is incomplete or of "
-                              "another layout", b->prefix, i);
+        b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %slayers.%d.mlp.experts: none found (looked for "
+                              "experts.gate_up_proj, experts.0.gate_proj.weight and switch_mlp.gate_proj.weight); the checkpoint is "
+                              "incomplete or of another layout", b->prefix, i);
 }

@@ -149,6 +149,8 @@ static fore_status answer_run(void *context, fore_error *err) {
 static void test_model(void **state) {
     (void)state;
     fail_each("open a checkpoint", open_random_model, FORE_DATA "/models/dense_tied_f32", 100);
+    fail_each("open fused experts", open_random_model, FORE_DATA "/moe/moe_bf16", 100);
+    fail_each("open numbered experts", open_random_model, FORE_DATA "/moe/moe_bf16_numbered", 100);
     fail_each("open shards", open_random_model, FORE_DATA "/models/dense_sharded_bf16", 100);
 }
 
@@ -184,16 +186,22 @@ static void test_answer(void **state) {
     fore_model_close(m);
 }
 
-/* No memory is taken while an answer is generated: the guard of the "no malloc while decoding" rule. */
-static void test_decoding_takes_no_memory(void **state) {
-    (void)state;
+/* No memory is taken while an answer is generated: the guard of the "no malloc while decoding" rule. prompt NULL: ids. */
+static void decode_without_memory(const char *dir, const char *prompt) {
     fore_model *m;
     fore_session *s = NULL;
     fore_error err;
-    if (fore_model_open("models/tiny", NULL, &m, &err) || fore_session_new(m, NULL, &s, &err)) fail_msg("%s", err.text);
+    if (fore_model_open(dir, NULL, &m, &err) || fore_session_new(m, NULL, &s, &err)) fail_msg("%s", err.text);
+    static const int32_t ids[] = {5, 77, 130, 6, 201, 19, 44};
     fore_request r;
     fore_request_init(&r, m);
-    r.prompt = "<|im_start|>user\nCount from 7 to 14.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+    r.prompt = prompt;
+    if (!prompt) {
+        r.ids = ids;
+        r.id_count = sizeof ids / sizeof *ids;
+        r.ignore_eos = true;
+        r.draft.depth = 3;
+    }
     r.max_tokens = 40;
     r.sampling.temperature = 0.5f;
     if (fore_session_begin(s, &r, &err)) fail_msg("%s", err.text);
@@ -210,6 +218,12 @@ static void test_decoding_takes_no_memory(void **state) {
     }
     fore_session_free(s);
     fore_model_close(m);
+}
+
+static void test_decoding_takes_no_memory(void **state) {
+    (void)state;
+    decode_without_memory("models/tiny", "<|im_start|>user\nCount from 7 to 14.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n");
+    decode_without_memory(FORE_DATA "/moe/moe_bf16", NULL);
 }
 
 int main(void) {
