@@ -181,7 +181,7 @@ typedef struct fore_draft {
     int depth; /* drafts a round, 0 (none) to FORE_DRAFT_MAX, or FORE_DRAFT_AUTO: chosen by measured cost and acceptance */
     fore_draft_sampler sampler; /* greedy (temperature 0) is the same with either */
     unsigned ablate;            /* FORE_ABLATE_*: for experiments; accepts fewer drafts, the answer stays */
-    bool wrong;                 /* for experiments: every draft is made wrong */
+    bool wrong;                 /* for experiments: every draft is made wrong; not with the rejection sampler */
     const int32_t *replay;      /* for experiments: drafts are taken from this answer instead of the head; borrowed until the */
     size_t replay_count;        /* last next */
 } fore_draft;
