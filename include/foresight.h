@@ -282,7 +282,7 @@ typedef struct fore_stats {
 } fore_stats;
 FORE_API void fore_session_get_stats(const fore_session *session, fore_stats *out); /* of the request begun last */
 
-/* A digest of everything that the session would go on from: the tokens that it has seen, keys, values and recurrent state. Two
+/* A digest of everything that the session would go on from: the tokens that were said, keys, values and recurrent state. Two
  * sessions of one model with equal digests answer equally. */
 FORE_API void fore_session_digest(const fore_session *session, uint8_t digest[32]);
 
