@@ -50,7 +50,7 @@ static double median(double *values, int count) {
 
 /* Generates the answer with the given drafting; the tokens must be those of the first time. */
 static cost generate(machine *m, fore_draft draft) {
-    fore_error err;
+    fore_error err = {0};
     fore_request r;
     fore_request_init(&r, m->model);
     r.ids = m->prompt;
@@ -60,7 +60,7 @@ static cost generate(machine *m, fore_draft draft) {
     r.sampling = (fore_sampling){.top_p = 1, .repetition_penalty = 1};
     r.draft = draft;
     must(fore_session_begin(m->session, &r, &err), &err);
-    fore_chunk c;
+    fore_chunk c = {0};
     must(fore_session_next(m->session, &c, &err), &err); /* the first token comes from the prompt */
     size_t n = 0;
     bool first_time = m->answered == 0;
@@ -82,7 +82,7 @@ static cost generate(machine *m, fore_draft draft) {
     fore_session_get_stats(m->session, &s);
     cost k = {.per_token = seconds / (double)(n - 1), .draft = s.draft_seconds, .rounds = s.rounds};
     k.verify = (s.verify_seconds + s.commit_seconds) / (double)s.rounds;
-    for (int d = 0; d < FORE_DRAFT_MAX; d++) k.drafted += s.draft[0].drafted[d];
+    k.drafted = s.draft[0].drafted[0] * (uint64_t)(draft.depth > 0 ? draft.depth : 1);
     return k;
 }
 

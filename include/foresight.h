@@ -184,7 +184,7 @@ typedef struct fore_draft {
     int depth; /* drafts a round, 0 (none) to FORE_DRAFT_MAX, or FORE_DRAFT_AUTO: chosen by measured cost and acceptance */
     fore_draft_sampler sampler; /* greedy (temperature 0) is the same with either */
     unsigned ablate;            /* FORE_ABLATE_*: for experiments; accepts fewer drafts, the answer stays */
-    bool wrong;                 /* for experiments: every draft is made wrong */
+    bool wrong;                 /* for experiments: every draft is made wrong; not with the rejection sampler */
     const int32_t *replay;      /* for experiments: drafts are taken from this answer instead of the head; borrowed until the */
     size_t replay_count;        /* last next */
 } fore_draft;
@@ -285,7 +285,7 @@ typedef struct fore_stats {
 } fore_stats;
 FORE_API void fore_session_get_stats(const fore_session *session, fore_stats *out); /* of the request begun last */
 
-/* A digest of everything that the session would go on from: the tokens that it has seen, keys, values and recurrent state. Two
+/* A digest of everything that the session would go on from: the tokens that were said, keys, values and recurrent state. Two
  * sessions of one model with equal digests answer equally. */
 FORE_API void fore_session_digest(const fore_session *session, uint8_t digest[32]);
 

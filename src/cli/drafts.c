@@ -16,7 +16,7 @@ static double share(uint64_t part, uint64_t whole) {
     return whole ? (double)part / (double)whole : 0;
 }
 
-/* Depths at which drafts were judged. */
+/* Depths at which drafts were made. */
 static int depths(const fore_draft_stats *d) {
     int n = FORE_DRAFT_MAX;
     while (n > 0 && !d->drafted[n - 1]) n--;
@@ -32,9 +32,9 @@ void cli_drafts_print(const char *of, const fore_draft_stats drafts[2]) {
         int n = depths(d);
         fputs("  depth   ", stderr);
         for (int k = 0; k < n; k++) fprintf(stderr, " %7d", k + 1);
-        fputs("\n  judged  ", stderr);
+        fputs("\n  drafted ", stderr);
         for (int k = 0; k < n; k++) fprintf(stderr, " %7llu", (unsigned long long)d->drafted[k]);
-        fputs("\n  right   ", stderr);
+        fputs("\n  accepted", stderr);
         for (int k = 0; k < n; k++) fprintf(stderr, " %5.1f %%", 100 * share(d->accepted[k], d->drafted[k]));
         fputc('\n', stderr);
     }

@@ -9,7 +9,7 @@
 void cli_drafts_add(fore_draft_stats sum[2], const fore_draft_stats more[2]);
 /* A table on standard error of each of the two that has rounds; `of` says whose they are, as in "drafts". */
 void cli_drafts_print(const char *of, const fore_draft_stats drafts[2]);
-/* Rounds, tokens, and by depth what was judged, what was right, and the share; owned (cJSON_Delete). */
+/* Rounds, tokens, and by depth what was drafted, what was accepted, and the share; owned (cJSON_Delete). */
 cJSON *cli_drafts_json(const fore_draft_stats *drafts);
 /* "plain", "accepted", "correction" or "bonus". */
 const char *cli_mark_name(fore_mark mark);

@@ -133,7 +133,7 @@ static void add_head_line(cli_text *out, const cli_trials *t, const fore_model_i
         add_line(out, "%-9s by the head of %s", "drafts", info->mtp_source);
     else
         add_line(out, "%-9s from the answers, every fifth one wrong; no head: %s", "drafts", info->mtp_note);
-    if (t->judged) add_line(out, "; %.1f %% right", 100 * (double)t->right / (double)t->judged);
+    if (t->drafted) add_line(out, "; %.1f %% accepted", 100 * (double)t->accepted / (double)t->drafted);
     cli_text_puts(out, "\n");
 }
 
@@ -231,8 +231,8 @@ static int print_json(const cli_trials *t, const cli_model *model, const fore_mo
     cli_json_string(root, "model", model->dir.data);
     cli_json_string(root, "drafts", info->mtp_attached ? "head" : "replay");
     cli_json_whole(root, "runs", t->runs);
-    cli_json_whole(root, "judged", t->judged);
-    cli_json_whole(root, "right", t->right);
+    cli_json_whole(root, "drafted", t->drafted);
+    cli_json_whole(root, "accepted", t->accepted);
     cJSON *answers = cli_need(cJSON_AddArrayToObject(root, "answers"));
     for (size_t i = 0; i < t->question_count; i++) {
         const cli_question *q = &t->questions[i];

@@ -44,7 +44,7 @@ typedef struct cli_trials {
     size_t row_count;
     char *isas[8]; /* owned: the machine's instruction sets, the one that answers come from first */
     size_t isa_count;
-    uint64_t runs, planned, judged, right; /* answers compared; drafts in them */
+    uint64_t runs, planned, drafted, accepted; /* answers compared; drafts in them */
 } cli_trials;
 
 /* Answers the questions by every setting at every depth; the model is opened again for each instruction set. what: the

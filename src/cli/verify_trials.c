@@ -94,8 +94,8 @@ static int run_row(cli_trials *t, cli_row *row, const cli_options *options, cli_
             else if (code == CLI_OK)
                 compare(q, i, &a, &row->first[depth]);
             for (int k = 0; k < 2 * FORE_DRAFT_MAX; k++) {
-                t->judged += a.stats.draft[k & 1].drafted[k / 2];
-                t->right += a.stats.draft[k & 1].accepted[k / 2];
+                t->drafted += a.stats.draft[k & 1].drafted[k / 2];
+                t->accepted += a.stats.draft[k & 1].accepted[k / 2];
             }
             free(a.ids);
             t->runs++;

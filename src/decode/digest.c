@@ -15,6 +15,7 @@ void fore_session_digest(const fore_session *s, uint8_t digest[32]) {
     crypto_generichash_update(&h, (const unsigned char *)&s->state.length, sizeof s->state.length);
     crypto_generichash_update(&h, (const unsigned char *)&s->delta, sizeof s->delta);
     crypto_generichash_update(&h, (const unsigned char *)s->ids, S * sizeof *s->ids);
+    crypto_generichash_update(&h, (const unsigned char *)&s->pending, sizeof s->pending);
     size_t dk = (size_t)t->linear_key_head_dim, nv = (size_t)t->linear_num_value_heads, dv = (size_t)t->linear_value_head_dim;
     size_t channels = 2 * (size_t)t->linear_num_key_heads * dk + nv * dv;
     for (int i = 0; i < t->num_hidden_layers; i++) {

@@ -2,7 +2,7 @@
  *
  * Row j of the history is (trunk hidden of token j, embedding of token j+1) at token j's rope position. Rows whose next token is
  * not known yet wait in `carry`. Rows of drafts beyond the first are made from the head's own output: they are provisional and
- * go when the next drafts are made. While history is kept: base + head.length + carried == trunk length. */
+ * go when the next drafts are made. Between rounds, while history is kept: base + true_rows + carried == trunk length. */
 #ifndef FORE_DECODE_DRAFT_H
 #define FORE_DECODE_DRAFT_H
 

@@ -212,6 +212,24 @@ const fore_template *fore_model_template(const fore_model *model) { return model
 
 void fore_model_default_sampling(const fore_model *model, fore_sampling *out) { *out = model->generation.sampling; }
 
+/* A head that came from a file of its own: what the checkpoint's files have of one plays no part. */
+static void count_sidecar(const fore_model *m, fore_model_info *out) {
+    const fore_store *head = m->mtp.sidecar, *store = m->network.store;
+    out->mtp_tensors = (int)fore_store_count(head);
+    out->mtp_parameters = 0;
+    for (size_t i = 0; i < fore_store_count(head); i++) {
+        const fore_entry *e = fore_store_at(head, i);
+        uint64_t size = 1;
+        for (int d = 0; d < e->dims; d++) size *= e->shape[d];
+        out->mtp_parameters += size;
+    }
+    for (int i = 0; i < fore_store_files(store); i++)
+        if (strcmp(fore_store_file_path(store, i), fore_store_file_path(head, 0)) == 0) return; /* an index names it too */
+    out->weight_bytes += fore_store_bytes(head);
+    out->tensor_count += fore_store_count(head);
+    out->file_count++;
+}
+
 void fore_model_get_info(const fore_model *m, fore_model_info *out) {
     const fore_config *c = &m->network.config;
     const fore_text_config *t = &c->text;
@@ -252,6 +270,7 @@ void fore_model_get_info(const fore_model *m, fore_model_info *out) {
         .shared_expert_intermediate_size = t->shared_expert_intermediate_size,
         .active_parameters = m->network.active_parameters,
     };
+    if (m->mtp.sidecar) count_sidecar(m, out);
     for (int i = 0; i < t->num_hidden_layers; i++) {
         if (t->full_attention[i]) out->full_attention_layers++;
         else out->linear_attention_layers++;

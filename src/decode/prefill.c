@@ -91,7 +91,7 @@ static void begin_history(fore_session *s, const fore_splice *splice, size_t reu
         fore_drafter_restart(d, (int)reused);
         s->stats.history_missing = wanted ? reused : 0;
     } else {
-        s->stats.history_missing = (uint64_t)d->base;
+        s->stats.history_missing = wanted ? (uint64_t)d->base : 0;
     }
     d->keeping = wanted;
     if (wanted) fore_drafter_begin(s, splice);

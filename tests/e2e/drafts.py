@@ -47,7 +47,7 @@ def misshapen_head(tensors):
 
 
 def figures(got):
-    """rounds, tokens and, by depth, judged and right drafts"""
+    """rounds, tokens and, by depth, drafted and accepted"""
     drafts = got["drafts"]["after_picture"]
     return drafts["rounds"], drafts["tokens"], drafts["drafted"], drafts["accepted"]
 
@@ -66,10 +66,10 @@ def same_at_every_depth():
 def passes():
     """drafting saves passes of the model; --json says how many and how deep"""
     got = run_json("run", "--json", "--draft-depth", "3", *PICTURE)
-    rounds, tokens, judged, right = figures(got)
+    rounds, tokens, drafted, accepted = figures(got)
     tokens_said = len(got["ids"])
     good = got["drafts"]["depth"] == 3 and got["drafts"]["sampler"] == "seeded" and got["drafts"]["history_missing"] == 0
-    good = good and len(judged) == len(right) == 3 and judged[0] == rounds and all(a <= b for a, b in zip(right, judged))
+    good = good and len(drafted) == len(accepted) == 3 and drafted[0] == rounds and all(a <= b for a, b in zip(accepted, drafted))
     good = good and plain["drafts"]["passes"] == tokens_said - 1 and got["drafts"]["passes"] < tokens_said / 2
     good = good and tokens <= tokens_said - 1 and got["drafts"]["before_picture"]["rounds"] == 0
     good = good and all(got["timings"][name + "_seconds"] > 0 for name in ("draft", "verify", "commit"))
@@ -141,8 +141,8 @@ def stats():
     code, _, err = run("run", "--stats", "--draft-depth", "3", *PICTURE)
     said = err.decode()
     lines = [r"^  draft  .* s$", r"^  verify  .* s$", r"^  commit  .* s$", r"^sampling  .* s$", r"^vision ", r"^prefill ",
-             r"^drafts +\d+ rounds, \d\.\d\d tokens a round, after a picture$", r"^  depth +1 +2 +3$", r"^  judged +\d+ +\d+ +\d+$",
-             r"^  right +[\d.]+ % +[\d.]+ % +[\d.]+ %$"]
+             r"^drafts +\d+ rounds, \d\.\d\d tokens a round, after a picture$", r"^  depth +1 +2 +3$", r"^  drafted +\d+ +\d+ +\d+$",
+             r"^  accepted +[\d.]+ % +[\d.]+ % +[\d.]+ %$"]
     missing = [line for line in lines if not re.search(line, said, re.M)]
     _, _, none = run("run", "--stats", "--draft-depth", "0", *PICTURE)
     return code == 0 and not missing and b"drafts" not in none, (missing, said)
@@ -275,7 +275,7 @@ def verified():
     good = code == 0 and not err and rows[0] == ["set", "threads", "chunk", "0", "1", "2", "3", "4", "5", "6", "7", "8", "auto"]
     good = good and all(set(row[3:]) <= {"same", "first"} and len(row) == 13 for row in rows[1:]) and "ref" in sets
     questions = re.findall(r"^(text|picture) .*; answer of \d+, greedy$", text, re.M)
-    return good and questions == ["text", "picture"] and "The promise holds: " in text and "% right" in text, text
+    return good and questions == ["text", "picture"] and "The promise holds: " in text and "% accepted" in text, text
 
 
 def verify_given():
@@ -283,7 +283,7 @@ def verify_given():
     flags = ["--isa", BEST, "--threads", "1", "--chunk", "9", "--max-tokens", "8", "--temperature", "0.7", "--seed", "4"]
     got = run_json("verify", "--json", *flags, *PICTURE)
     good = got["holds"] is True and got["drafts"] == "head" and got["settings"] == [{"isa": BEST, "threads": 1, "chunk": 9, "breaks": {}}]
-    good = good and got["runs"] == 40 and 0 < got["right"] <= got["judged"] and [a["seed"] for a in got["answers"]] == [0, 4, 5, 6]
+    good = good and got["runs"] == 40 and 0 < got["accepted"] <= got["drafted"] and [a["seed"] for a in got["answers"]] == [0, 4, 5, 6]
     return good and got["answers"][0]["ids"] == plain["ids"][:8] and all(a["image_tokens"] == 25 and len(a["digest"]) == 64 for a in got["answers"]), got
 
 
@@ -305,7 +305,7 @@ def verify_broken():
 def verify_without_head():
     """verify of a model without a head replays the answer as drafts"""
     code, out, err = run("verify", "--no-mtp", "--isa", BEST, "--threads", "2", "--chunk", "16", "--max-tokens", "12", "Hello!")
-    got = re.search(rb"every fifth one wrong; no head: .*; ([\d.]+) % right", out)
+    got = re.search(rb"every fifth one wrong; no head: .*; ([\d.]+) % accepted", out)
     return code == 0 and not err and got is not None and 50 < float(got.group(1)) < 100, (out, err)
 
 

@@ -134,7 +134,8 @@ static fore_status answer_run(void *context, fore_error *err) {
     r.sampling.top_p = 0.9f;
     r.sampling.bias = &bias;
     r.sampling.bias_count = 1;
-    r.max_tokens = 2;
+    r.max_tokens = 4;
+    r.draft = (fore_draft){.depth = 2, .sampler = FORE_SAMPLER_REJECTION};
     r.prefill_chunk = 5;
     s = fore_session_begin(session, &r, err);
     fore_chunk chunk = {0};
@@ -171,7 +172,7 @@ static void test_template(void **state) {
     free(f.data);
 }
 
-/* A session, a picture, an answer of two tokens, a trace: no allocation is made once an answer is under way, so this also
+/* A session, a picture, an answer of a few drafted tokens, a trace: no allocation is made once an answer is under way, so this also
  * counts them. */
 static void test_answer(void **state) {
     (void)state;
@@ -204,17 +205,21 @@ static void decode_without_memory(const char *dir, const char *prompt) {
     }
     r.max_tokens = 40;
     r.sampling.temperature = 0.5f;
-    if (fore_session_begin(s, &r, &err)) fail_msg("%s", err.text);
-    fore_chunk c = {0};
-    assert_int_equal(fore_session_next(s, &c, &err), 0); /* the first one sizes the text buffers */
-    while (c.finish == FORE_FINISH_NONE) {
-        atomic_store(&malloc_refused, false);
-        atomic_store(&malloc_left, 0);
-        atomic_store(&malloc_armed, true);
-        fore_status st = fore_session_next(s, &c, &err);
-        atomic_store(&malloc_armed, false);
-        assert_int_equal(st, 0);
-        assert_false(atomic_load(&malloc_refused));
+    static const int depths[] = {FORE_DRAFT_AUTO, 0, 1, 3, FORE_DRAFT_MAX};
+    for (int i = 0; i < 10; i++) {
+        r.draft = (fore_draft){.depth = depths[i / 2], .sampler = i % 2 ? FORE_SAMPLER_REJECTION : FORE_SAMPLER_SEEDED};
+        if (fore_session_begin(s, &r, &err)) fail_msg("%s", err.text);
+        fore_chunk c = {0};
+        assert_int_equal(fore_session_next(s, &c, &err), 0); /* the first one sizes the text buffers */
+        while (c.finish == FORE_FINISH_NONE) {
+            atomic_store(&malloc_refused, false);
+            atomic_store(&malloc_left, 0);
+            atomic_store(&malloc_armed, true);
+            fore_status st = fore_session_next(s, &c, &err);
+            atomic_store(&malloc_armed, false);
+            assert_int_equal(st, 0);
+            assert_false(atomic_load(&malloc_refused));
+        }
     }
     fore_session_free(s);
     fore_model_close(m);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -41,6 +42,23 @@ static void test_flags(void **state) {
     cli_options_free(&o);
 }
 
+static void test_draft_flags(void **state) {
+    (void)state;
+    const char *argv[] = {"--draft-depth=3",  "--draft-depth", "auto",    "--draft-sampler", "rejection",
+                          "--ablate=history", "--ablate",      "splice", "--color=never",   "--draft-depth=8"};
+    cli_options o;
+    assert_int_equal(parse(&o, 0, argv), CLI_OK);
+    assert_true(o.draft_depth == FORE_DRAFT_AUTO && o.draft_sampler == -1 && !o.ablate); /* absent */
+    cli_options_free(&o);
+    assert_int_equal(parse(&o, 9, argv), CLI_OK);
+    assert_true(o.draft_depth == FORE_DRAFT_AUTO && o.draft_sampler == FORE_SAMPLER_REJECTION);
+    assert_true(o.ablate == (FORE_ABLATE_HISTORY | FORE_ABLATE_SPLICE) && o.color == CLI_COLOR_NEVER);
+    cli_options_free(&o);
+    assert_int_equal(parse(&o, 10, argv), CLI_OK);
+    assert_int_equal(o.draft_depth, FORE_DRAFT_MAX);
+    cli_options_free(&o);
+}
+
 static void test_wrong_flags(void **state) {
     (void)state;
     const char *const wrong[] = {"--imag",
@@ -55,7 +73,15 @@ static void test_wrong_flags(void **state) {
                                  "-z",
                                  "--=x",
                                  "---",
-                                 "--seed=99999999999999999999"};
+                                 "--seed=99999999999999999999",
+                                 "--draft-depth=9",
+                                 "--draft-depth=-1",
+                                 "--draft-depth=",
+                                 "--draft-depth=autos",
+                                 "--draft-sampler=seed",
+                                 "--draft-sampler=seeded|rejection",
+                                 "--color=",
+                                 "--ablate=splice,delta"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         cli_options o;
         if (parse(&o, 1, (const char **)(uintptr_t)&wrong[i]) != CLI_USAGE) fail_msg("%s was taken", wrong[i]);
@@ -111,7 +137,7 @@ static void test_utf8(void **state) {
 static void split(const char *said, bool thinking, const char *reasoning, const char *answer, bool thought) {
     for (size_t step = 1; step < 12; step++) {
         cli_view view;
-        cli_view_start(&view, (cli_view_style){0}, thinking);
+        cli_view_start(&view, (cli_view_style){false, false, false}, thinking);
         for (size_t i = 0; i < strlen(said); i += step) {
             size_t left = strlen(said) - i;
             assert_int_equal(cli_view_push(&view, said + i, left < step ? left : step, FORE_MARK_PLAIN), CLI_OK);
@@ -134,6 +160,48 @@ static void test_reasoning(void **state) {
     split("a < b <thin <<think>x</thinker</think> <", false, "x</thinker", "a < b <thin < <", true);
     split("never ends </think", true, "never ends </think", "", true);
     split("one </think> two", false, "", "one </think> two", false);
+}
+
+/* What is shown of tokens with marks; taken from standard output. */
+static void show(const char *const *tokens, const fore_mark *marks, size_t count, cli_view_style style, bool thinking, const char *want) {
+    char said[512] = "";
+    int out = dup(STDOUT_FILENO), ends[2];
+    assert_int_equal(pipe(ends), 0);
+    fflush(stdout);
+    dup2(ends[1], STDOUT_FILENO);
+    cli_view view;
+    cli_view_start(&view, style, thinking);
+    for (size_t i = 0; i < count; i++) {
+        cli_view_push(&view, tokens[i], strlen(tokens[i]), marks[i]);
+        if (marks[i] != FORE_MARK_ACCEPTED) cli_view_pause(&view);
+    }
+    cli_view_end(&view);
+    cli_view_free(&view);
+    fflush(stdout);
+    dup2(out, STDOUT_FILENO);
+    ssize_t n = read(ends[0], said, sizeof said - 1);
+    close(ends[0]);
+    close(ends[1]);
+    close(out);
+    assert_true(n > 0);
+    assert_string_equal(said, want);
+}
+
+static void test_marks(void **state) {
+    (void)state;
+    const fore_mark P = FORE_MARK_PLAIN, A = FORE_MARK_ACCEPTED, C = FORE_MARK_CORRECTION, B = FORE_MARK_BONUS;
+    static const char *const plain[] = {"There", " is", " a", " blue", "", " cat", "."};
+    const fore_mark plain_marks[] = {P, A, A, C, A, B, B};
+    show(plain, plain_marks, 7, (cli_view_style){true, true, false}, false, "There[+ is a][~ blue][* cat][*.]\n");
+    show(plain, plain_marks, 7, (cli_view_style){true, false, false}, false, "There is a blue cat.\n");
+    show(plain, plain_marks, 4, (cli_view_style){true, true, true}, false,
+         "There\033[32m is a\033[0m\033[31m blue\033[0m\n");
+    /* What may start a tag is held back and keeps its own marks. */
+    static const char *const tags[] = {"a<", "th", "x", "</th", "ink", ">b"};
+    const fore_mark tag_marks[] = {A, C, A, A, B, A};
+    show(tags, tag_marks, 3, (cli_view_style){true, true, false}, false, "[+a][+<][~th][+x]\n");
+    show(tags + 3, tag_marks + 3, 3, (cli_view_style){true, true, true}, true,
+         "\033[2m\033[32m</th\033[0m\033[2m\033[36mink\033[0m\033[2m\033[32m>\033[0m\033[32mb\033[0m\n");
 }
 
 static void test_json(void **state) {
@@ -160,8 +228,9 @@ static void test_json(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flags), cmocka_unit_test(test_wrong_flags), cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_utf8),  cmocka_unit_test(test_reasoning),   cmocka_unit_test(test_json),
+        cmocka_unit_test(test_flags),   cmocka_unit_test(test_draft_flags), cmocka_unit_test(test_wrong_flags),
+        cmocka_unit_test(test_nearest), cmocka_unit_test(test_utf8),        cmocka_unit_test(test_reasoning),
+        cmocka_unit_test(test_marks),   cmocka_unit_test(test_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,6 +132,22 @@ static void attaches(const kit *k, const char *source, float mark) {
     close_opened(&o);
 }
 
+/* What inspect shows: 15 tensors of the head, wherever they are. */
+static void counts(const kit *k, uint64_t files, uint64_t tensors) {
+    fore_model *model = NULL;
+    fore_error err = {0};
+    fore_model_info info;
+    uint64_t parameters = 0;
+    if (fore_model_open(k->s.dir, NULL, &model, &err)) fail_msg("%s", err.text);
+    fore_model_get_info(model, &info);
+    for (size_t i = 0; i < k->head_count; i++) parameters += elements(&k->head[i]);
+    assert_int_equal(info.mtp_tensors, 15);
+    assert_int_equal(info.mtp_parameters, parameters);
+    assert_int_equal(info.file_count, files);
+    assert_int_equal(info.tensor_count, tensors);
+    fore_model_close(model);
+}
+
 static void stays_off(const kit *k, const char *why) {
     opened o = open_kit(k);
     if (o.status) fail_msg("%s", o.err.text);
@@ -343,6 +359,7 @@ static void test_shards(void **state) {
     write_tensors(&k, "model-00001-of-00002.safetensors", k.trunk, half, NULL, 0);
     write_tensors(&k, "model-00002-of-00002.safetensors", k.trunk + half, k.trunk_count - half, k.head, k.head_count);
     attaches(&k, "own files", 0);
+    counts(&k, 2, k.trunk_count + 15);
     write_sidecar(&k, "mtp.safetensors", 5);
     attaches(&k, "mtp.safetensors", 5);
     write_tensors(&k, "model-00002-of-00002.safetensors", k.trunk + half, k.trunk_count - half, NULL, 0);
@@ -353,6 +370,7 @@ static void test_shards(void **state) {
     char *text = cJSON_PrintUnformatted(index);
     scratch_write(&k.s, "model.safetensors.index.json", text, strlen(text));
     attaches(&k, "mtp.safetensors", 5);
+    counts(&k, 3, k.trunk_count + 15);
     remove(scratch_path(&k.s, "mtp.safetensors"));
     stays_off(&k, "absent");
     free(text);
