@@ -233,6 +233,7 @@ def inspected():
     good = all(got[key] == value for key, value in want.items()) and got["mtp_tensors"] > 0
     parameters = got["text_parameters"] + got["vision_parameters"] + got["mtp_parameters"]
     good = good and parameters == 2536280 and got["weight_bytes"] == 2 * parameters
+    good = good and got["experts"] == 0 and got["active_parameters"] == got["text_parameters"]
     good = good and memory["context"] == 4096 and small["memory"]["kv"] < memory["kv"]
     good = good and memory["draft"] > 0 and got["mtp_attached"] and got["mtp_contract"]["concat_order"]["source"] == "default"
     return good and memory["total"] == memory["kv"] + memory["recurrent"] + memory["scratch"] + memory["draft"], got

@@ -223,6 +223,12 @@ try "$F" inspect models/tiny
     grep -q '^layers  *4: 3 linear attention, 1 full attention' "$tmp/out" && grep -q '^MTP head  *1 layer' "$tmp/out" &&
     grep -q '^memory  *weights ' "$tmp/out" && grep -q '^problems  *none found' "$tmp/out"
 report 'inspect' $?
+try "$F" inspect "$build/data/moe/moe_bf16_numbered"
+[ "$code" -eq 0 ] && grep -q '^architecture  *Qwen3_5MoeForConditionalGeneration (qwen3_5_moe)' "$tmp/out" &&
+    grep -q '^sizes  *hidden 64, vocabulary 384' "$tmp/out" &&
+    grep -q '^experts  *8 a layer of width 24, 3 a token; a shared one of width 40' "$tmp/out" &&
+    grep -q '^  *(223176 of the text.s are active for a token)' "$tmp/out" && grep -q '^MTP head  *1 layer from' "$tmp/out"
+report 'inspect a mixture of experts' $?
 expect 'inspect an empty folder' 1 "$tmp/empty" "$F" inspect "$tmp/empty"
 rm "$tmp/text/tokenizer.json"
 try "$F" inspect "$tmp/text"

@@ -201,7 +201,6 @@ static void decode_without_memory(const char *dir, const char *prompt) {
         r.ids = ids;
         r.id_count = sizeof ids / sizeof *ids;
         r.ignore_eos = true;
-        r.draft.depth = 3;
     }
     r.max_tokens = 40;
     r.sampling.temperature = 0.5f;
