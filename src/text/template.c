@@ -92,7 +92,8 @@ fore_status fore_template_render_as(const fore_template *t, const char *variable
                                     char **text, size_t *text_size, fore_error *err) {
     fore_error local = {0};
     fore_buf out = {.limit = FORE_T_MAX_OUTPUT};
-    fore_trun run = {.tmpl = t, .now = how.now, .steps = FORE_T_MAX_STEPS, .out = &out, .err = &local, .line = 1};
+    fore_trun run = {.tmpl = t, .now = how.now, .out = &out, .err = &local, .line = 1};
+    run.steps = FORE_T_MAX_STEPS + (uint64_t)FORE_T_STEPS_PER_BYTE * size;
     *text = NULL;
     fore_status s = run_template(&run, variables, size, how.as_chat);
     if (!s) {
