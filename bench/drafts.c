@@ -88,7 +88,7 @@ static cost generate(machine *m, fore_draft draft) {
 
 /* One line: medians over runs of the ratio to a depth 0 run just before. */
 static void compare(machine *m, const char *name, fore_draft draft, int runs, double head_seconds, double *head_out) {
-    double ratio[MAX_RUNS], with_head[MAX_RUNS], verify[MAX_RUNS], head[MAX_RUNS];
+    double ratio[MAX_RUNS] = {0}, with_head[MAX_RUNS] = {0}, verify[MAX_RUNS] = {0}, head[MAX_RUNS] = {0};
     for (int i = 0; i < runs; i++) {
         cost plain = generate(m, (fore_draft){0}), other = generate(m, draft);
         ratio[i] = plain.per_token / other.per_token;

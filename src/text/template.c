@@ -93,7 +93,7 @@ fore_status fore_template_render_as(const fore_template *t, const char *variable
     fore_error local = {0};
     fore_buf out = {.limit = FORE_T_MAX_OUTPUT};
     fore_trun run = {.tmpl = t, .now = how.now, .out = &out, .err = &local, .line = 1};
-    run.steps = how.steps ? how.steps : FORE_T_MAX_STEPS;
+    run.steps = how.steps ? how.steps : FORE_T_MAX_STEPS + (uint64_t)FORE_T_STEPS_PER_BYTE * size;
     *text = NULL;
     fore_status s = run_template(&run, variables, size, how.as_chat);
     if (!s) {

@@ -10,7 +10,7 @@ typedef struct fore_trender {
      * reasoning under any of the names reasoning_content, thinking and reasoning is given as reasoning_content and
      * thinking. */
     bool as_chat;
-    uint64_t steps; /* the budget of work; 0: the default, 20 million */
+    uint64_t steps; /* the budget of work; 0: the default, 20 million and more for long input */
 } fore_trender;
 
 /* fore_template_render (messages as they are, the clock of the machine) with these choices. */

@@ -1,6 +1,7 @@
 /* Calls and attributes of the template engine: binding arguments, the sandbox's attribute rules, the global functions. */
 #include <limits.h>
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -185,7 +186,7 @@ static fore_status cycler_reset(fore_trun *run, fore_tval self, const fore_tcall
 static fore_status real_is_integer(fore_trun *run, fore_tval self, const fore_tcall *call, fore_tval *out) {
     FORE_TRY(fore_tbind(run, call, "is_integer", "", NULL));
     double v = self.as.real;
-    *out = fore_tbool(v - v == 0 && v == (double)(long long)v);
+    *out = fore_tbool(v - v == 0 && v == trunc(v));
     return FORE_OK;
 }
 
@@ -398,6 +399,8 @@ static fore_status call_strftime(fore_trun *run, const fore_tcall *call, fore_tv
     }
     if (n) {
         s = fore_tstr_copy(run, text.data, n - 1, out);
+    } else if (c && text.capacity > (size_t)1 << 19) {
+        s = fore_tlimit(run, "a date is too long");
     } else {
         s = fore_fail_nomem(run->err, "a date");
     }

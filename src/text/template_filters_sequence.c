@@ -12,6 +12,23 @@ static fore_status f_length(fore_trun *run, fore_tval v, const fore_tcall *call,
     return FORE_OK;
 }
 
+/* An error that a generator would raise when it is read so far; limits and lack of memory are raised at once. */
+static fore_status deferred(fore_trun *run, fore_status s, const char **error) {
+    if (s != FORE_ERR_FORMAT) return s;
+    char *copy = fore_trun_alloc(run, strlen(run->err->text) + 1, 1);
+    if (!copy) return fore_trun_error(run);
+    strcpy(copy, run->err->text);
+    *error = copy;
+    *run->err = (fore_error){0};
+    return FORE_OK;
+}
+
+/* The items of v for a filter that Python has as a generator: what cannot be read is an error once the result is read,
+ * and *error says it; nothing is left to do then. */
+static fore_status lazy_items(fore_trun *run, fore_tval v, fore_tlist *list, const char **error) {
+    return deferred(run, fore_tlist_from(run, v, list), error);
+}
+
 static fore_status f_list(fore_trun *run, fore_tval v, const fore_tcall *call, fore_tval *out) {
     fore_tlist items;
     FORE_TRY(fore_tbind(run, call, "list", "", NULL));
@@ -201,8 +218,10 @@ static fore_status f_unique(fore_trun *run, fore_tval v, const fore_tcall *call,
     fore_tlist list;
     fore_tdict *keys;
     fore_tvec kept = {0};
+    const char *error = NULL;
     FORE_TRY(fore_tbind(run, call, "unique", "case_sensitive? attribute?", args));
-    FORE_TRY(fore_tlist_from(run, v, &list));
+    FORE_TRY(lazy_items(run, v, &list, &error));
+    if (error) return fore_titerator_new(run, NULL, 0, error, out);
     FORE_TRY(fore_tdict_new(run, &keys));
     for (size_t i = 0; i < list.count; i++) {
         FORE_TRY(attribute_key(run, list.items[i], args[1], missing, fore_ttrue(args[0]), &key));
@@ -281,7 +300,9 @@ static fore_status f_batch(fore_trun *run, fore_tval v, const fore_tcall *call, 
     fore_tvec batches = {0};
     FORE_TRY(fore_tbind(run, call, "batch", "linecount fill_with?", args));
     FORE_TRY(fore_targ_int(run, args[0], "batch", 0, &size));
-    FORE_TRY(fore_tlist_from(run, v, &list));
+    const char *error = NULL;
+    FORE_TRY(lazy_items(run, v, &list, &error));
+    if (error) return fore_titerator_new(run, NULL, 0, error, out);
     fore_tvec one = {0};
     for (size_t i = 0; i < list.count; i++) {
         if ((int64_t)one.count == size) {
@@ -307,8 +328,10 @@ static fore_status f_slice(fore_trun *run, fore_tval v, const fore_tcall *call, 
     fore_tvec parts = {0};
     FORE_TRY(fore_tbind(run, call, "slice", "slices fill_with?", args));
     FORE_TRY(fore_targ_int(run, args[0], "slice", 0, &slices));
-    FORE_TRY(fore_tlist_from(run, v, &list));
-    if (!slices) return fore_titerator_new(run, NULL, 0, "integer division or modulo by zero", out);
+    const char *error = NULL;
+    FORE_TRY(lazy_items(run, v, &list, &error));
+    if (!slices && !error) error = "integer division or modulo by zero";
+    if (error) return fore_titerator_new(run, NULL, 0, error, out);
     bool fill = args[1].tag != FORE_T_MISSING && args[1].tag != FORE_T_NONE;
     size_t each = slices > 0 ? list.count / (size_t)slices : 0, extra = slices > 0 ? list.count % (size_t)slices : 0;
     size_t at = 0;
@@ -333,17 +356,6 @@ const fore_tfilter fore_tfilters_sequence[] = {
 };
 
 /* ---- map, select, reject: other filters and tests on each item ---- */
-
-/* An error that a generator would raise when it is read so far; limits and lack of memory are raised at once. */
-static fore_status deferred(fore_trun *run, fore_status s, const char **error) {
-    if (s != FORE_ERR_FORMAT) return s;
-    char *copy = fore_trun_alloc(run, strlen(run->err->text) + 1, 1);
-    if (!copy) return fore_trun_error(run);
-    strcpy(copy, run->err->text);
-    *error = copy;
-    *run->err = (fore_error){0};
-    return FORE_OK;
-}
 
 static fore_status map_items(fore_trun *run, const fore_tcall *call, const fore_tlist *list, fore_tvec *made) {
     fore_tval args[2], v;

@@ -20,6 +20,11 @@ bool fore_tis_iterable(fore_tval v) {
     }
 }
 
+/* Item i of start, start + step, ...: unsigned, as the place behind the last item may lie beyond 64 bits. */
+static int64_t range_at(const fore_trange *r, uint64_t i) {
+    return (int64_t)((uint64_t)r->start + i * (uint64_t)r->step);
+}
+
 fore_status fore_titerate(fore_trun *run, fore_tval v, fore_tcursor *out) {
     if (!fore_tis_iterable(v) || v.tag == FORE_T_LOOP)
         return fore_traise(run, "'%s' object is not iterable", fore_ttype_name(v));
@@ -61,7 +66,7 @@ fore_status fore_tnext(fore_trun *run, fore_tcursor *c, fore_tval *item, bool *d
         return view_item(run, c->over.as.view->dict, c->over.as.view->kind, c->position++, item);
     case FORE_T_RANGE:
         if (c->position >= c->over.as.range->count) break;
-        *item = fore_tint(c->over.as.range->start + (int64_t)c->position++ * c->over.as.range->step);
+        *item = fore_tint(range_at(c->over.as.range, c->position++));
         return FORE_OK;
     case FORE_T_ITERATOR: {
         fore_titerator *it = c->over.as.iterator;
@@ -114,7 +119,7 @@ fore_status fore_tindex(fore_trun *run, fore_tval v, fore_tval index, fore_tval 
     if (i < 0 || i >= (int64_t)length) return FORE_OK;
     if (v.tag == FORE_T_STR) return fore_tstr_sub(run, v.as.str, (size_t)i, 1, out);
     if (v.tag == FORE_T_RANGE) {
-        *out = fore_tint(v.as.range->start + i * v.as.range->step);
+        *out = fore_tint(range_at(v.as.range, (uint64_t)i));
     } else {
         *out = v.as.list->items[i];
     }
@@ -160,9 +165,9 @@ fore_status fore_tslice(fore_trun *run, fore_tval v, fore_tval start, fore_tval 
         fore_trange *r = fore_trun_alloc(run, 1, sizeof *r);
         if (!r) return fore_trun_error(run);
         const fore_trange *o = v.as.range;
-        *r = (fore_trange){.start = o->start + from * o->step, .count = count};
-        r->step = count > 1 ? o->step * by : o->step * (by > 0 ? 1 : -1);
-        r->stop = o->start + to * o->step;
+        *r = (fore_trange){.start = range_at(o, (uint64_t)from), .stop = range_at(o, (uint64_t)to), .count = count};
+        if (count < 2) by = by > 0 ? 1 : -1;
+        r->step = (int64_t)((uint64_t)o->step * (uint64_t)by);
         *out = (fore_tval){.tag = FORE_T_RANGE, .as.range = r};
         return FORE_OK;
     }

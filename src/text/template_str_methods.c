@@ -125,7 +125,11 @@ static fore_status strip(fore_trun *run, fore_tval self, const fore_tcall *call,
         return fore_traise(run, "strip arg must be None or str");
     const char *p = self.as.str->data;
     size_t n = self.as.str->size;
-    FORE_TRY(fore_tspend(run, chars.tag == FORE_T_STR ? chars.as.str->size : 0));
+    if (chars.tag == FORE_T_STR) {
+        FORE_TRY(fore_tspend(run, chars.as.str->size));
+        /* A character beyond ASCII is searched for in all of the set. */
+        if (chars.as.str->chars != chars.as.str->size) FORE_TRY(fore_tspend(run, (n - self.as.str->chars) * chars.as.str->size));
+    }
     fore_tstrip(&p, &n, chars.tag == FORE_T_STR ? chars.as.str : NULL, left, right);
     FORE_TRY(fore_tspend(run, self.as.str->size - n));
     return piece(run, self, p, n, out);

@@ -139,8 +139,14 @@ bool fore_tis_word(uint32_t c) { return c == '_' || fore_tis_alpha(c) || fore_ti
 
 static bool cased(uint32_t c) { return fore_tis_upper(c) || fore_tis_lower(c) || fore_tis_title(c); }
 
-static bool in_set(uint32_t c, const fore_tstr *chars) {
+/* The ASCII characters of a set have a bit each, so that only others are searched for. */
+typedef struct ascii_set {
+    uint64_t bits[2];
+} ascii_set;
+
+static bool in_set(uint32_t c, const fore_tstr *chars, const ascii_set *ascii) {
     if (!chars) return fore_tis_space(c);
+    if (c < 128) return ascii->bits[c >> 6] >> (c & 63) & 1;
     char utf8[4];
     int n = fore_utf8_encode(c, utf8);
     return chars->size && memmem(chars->data, chars->size, utf8, (size_t)n) != NULL;
@@ -150,16 +156,21 @@ void fore_tstrip(const char **data, size_t *size, const fore_tstr *chars, bool l
     const char *p = *data;
     size_t n = *size;
     uint32_t c;
+    ascii_set ascii = {{0, 0}};
+    for (size_t i = 0; chars && i < chars->size; i++) {
+        unsigned char byte = (unsigned char)chars->data[i];
+        if (byte < 128) ascii.bits[byte >> 6] |= (uint64_t)1 << (byte & 63);
+    }
     while (left && n) {
         int k = fore_utf8_decode(p, n, &c);
-        if (k < 1 || !in_set(c, chars)) break;
+        if (k < 1 || !in_set(c, chars, &ascii)) break;
         p += k;
         n -= (size_t)k;
     }
     while (right && n) {
         size_t k = 1;
         while (k < 4 && k < n && ((unsigned char)p[n - k] & 0xc0) == 0x80) k++;
-        if (fore_utf8_decode(p + n - k, k, &c) != (int)k || !in_set(c, chars)) break;
+        if (fore_utf8_decode(p + n - k, k, &c) != (int)k || !in_set(c, chars, &ascii)) break;
         n -= k;
     }
     *data = p;

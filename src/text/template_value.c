@@ -115,12 +115,16 @@ fore_status fore_tstr_concat(fore_trun *run, const fore_tstr *a, const fore_tstr
     if (a->size > FORE_T_MAX_MEMORY || b->size > FORE_T_MAX_MEMORY) return fore_tlimit(run, "a string is too long");
     FORE_TRY(fore_tspend(run, b->size));
     size_t size = a->size + b->size, chars = a->chars + b->chars;
-    if (a->data + a->size == run->tail && b->size <= run->tail_room) { /* grow in place: a still ends where it ended */
-        memcpy(run->tail, b->data, b->size);
-        run->tail += b->size;
-        run->tail_room -= b->size;
+    fore_ttail *tail = NULL;
+    for (fore_ttail *t = run->tails; t < run->tails + FORE_T_TAILS && !tail; t++)
+        if (t->end && a->data + a->size == t->end) tail = t;
+    if (tail && b->size <= tail->room) { /* grow in place: nothing was added to a yet */
+        memcpy(tail->end, b->data, b->size);
+        tail->end += b->size;
+        tail->room -= b->size;
         return str_new(run, a->data, size, chars, out);
     }
+    if (!tail) tail = &run->tails[run->tail_next++ % FORE_T_TAILS];
     FORE_TRY(fore_tspend(run, a->size));
     size_t room = size < 64 ? 64 : size * 2;
     if (room > FORE_T_MAX_MEMORY - run->memory) room = size;
@@ -128,8 +132,7 @@ fore_status fore_tstr_concat(fore_trun *run, const fore_tstr *a, const fore_tstr
     if (!p) return fore_trun_error(run);
     memcpy(p, a->data, a->size);
     memcpy(p + a->size, b->data, b->size);
-    run->tail = p + size;
-    run->tail_room = room - size;
+    *tail = (fore_ttail){.end = p + size, .room = room - size};
     return str_new(run, p, size, chars, out);
 }
 

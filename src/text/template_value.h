@@ -152,13 +152,20 @@ typedef struct fore_tmethod {
     fore_tval self;
 } fore_tmethod;
 
+/* Where a string made by adding ends, and the bytes that are free behind it. */
+typedef struct fore_ttail {
+    char *end;
+    size_t room;
+} fore_ttail;
+enum { FORE_T_TAILS = 8 };
+
 /* One rendering. */
 struct fore_trun {
     fore_arena arena;
     char *chunk; /* small objects are cut from it */
     size_t chunk_left;
-    char *tail; /* end of the string made last, when it may grow in place */
-    size_t tail_room;
+    fore_ttail tails[FORE_T_TAILS]; /* of strings that may grow in place */
+    unsigned tail_next;             /* the one to give up next */
     size_t memory;      /* bytes given out */
     uint64_t steps;     /* left */
     int depth;          /* of nested evaluation */
@@ -178,7 +185,9 @@ enum {
     FORE_T_MAX_NESTING = 400,     /* of values, where they are walked */
     FORE_T_MAX_RANGE = 100000,    /* the sandbox's limit */
 };
+/* For a rendering, and more for each byte of its variables: a template may well walk over a long message by letters. */
 #define FORE_T_MAX_STEPS 20000000u
+#define FORE_T_STEPS_PER_BYTE 64u
 #define FORE_T_MAX_MEMORY ((size_t)512 << 20)
 #define FORE_T_MAX_OUTPUT ((size_t)64 << 20)
 
@@ -203,7 +212,8 @@ fore_status fore_tstr_view(fore_trun *run, const char *data, size_t size, fore_t
 fore_status fore_tstr_copy(fore_trun *run, const char *data, size_t size, fore_tval *out);
 /* Takes the bytes of buf (which is emptied and freed); markup as given. */
 fore_status fore_tstr_take(fore_trun *run, fore_buf *buf, fore_tval *out);
-/* a then b; grows a in place when a is the string made last, so that adding piece by piece takes linear time. */
+/* a then b; grows a in place when a was made so and is among the last few that grew, so that adding piece by piece, to
+ * several strings in turn too, takes linear time. */
 fore_status fore_tstr_concat(fore_trun *run, const fore_tstr *a, const fore_tstr *b, fore_tval *out); /* no Markup */
 fore_status fore_tstr_as_markup(fore_trun *run, fore_tval s, bool markup, fore_tval *out);
 /* Code points [from, from + count) of s, which must be inside. */

@@ -269,6 +269,9 @@ static void *hostile(void *unused) {
         "{% set ns = namespace() %}{% set ns.a = [ns] %}{{ ns }}",
         "{% set a = 'a' * 500000 %}{% for i in range(1000) %}{{ (a + 'b' + a).rfind('a' * 100000 + 'c') }}{% endfor %}",
         "{% set a = 'a' * 1000000 %}{% for i in range(100000) %}{{ a in a ~ 'b' }}{% endfor %}",
+        "{% set a = 'a' * 1000000 %}{% set b = 'b' * 1000000 %}{% for i in range(100000) %}{{ a.strip(b ~ 'a') }}{% endfor %}",
+        "{% set a = '\u00e9' * 1000000 %}{% set b = '\u00e8' * 1000000 %}{{ a.strip(b ~ '\u00e9') }}",
+        "{{ strftime_now('%900000000d') }}",
         "{{ 9223372036854775807 * 2 }}",
         "{{ 2 ** 1000000000 }}",
         "{{ [1]|map('map', 'map', 'map', 'map', 'map', 'upper')|list }}{{ 1 ** 2 ** 99999 * 10 ** 99 }}",
@@ -327,6 +330,17 @@ static void test_long_templates_in_linear_time(void **state) {
     /* A prompt of 8 MB that is put together piece by piece: quadratic copying would exceed every limit. */
     const char *source = "{% set ns = namespace(s='') %}{% for i in range(80000) %}{% set ns.s = ns.s + 'x' * 100 %}{% endfor %}{{ ns.s|length }}";
     expect_text(source, "{}", false, "8000000");
+    /* Two strings that grow in turn, and a message that is walked over letter by letter. */
+    source = "{% set ns = namespace(s='', t='') %}{% for i in range(40000) %}{% set ns.s = ns.s + 'x' * 50 %}{% set ns.t = ns.t ~ 'y' * 50 %}"
+             "{% endfor %}{{ ns.s|length }} {{ ns.t|length }}";
+    expect_text(source, "{}", false, "2000000 2000000");
+    fore_buf long_text = {0};
+    assert_int_equal(fore_buf_puts(&long_text, "{\"s\": \""), FORE_OK);
+    for (int i = 0; i < 1000000; i++) assert_int_equal(fore_buf_putc(&long_text, 'x'), FORE_OK);
+    assert_int_equal(fore_buf_append(&long_text, "\"}", 3), FORE_OK);
+    source = "{% for c in s if c == 'y' or c.type == 'y' %}{{ c }}{% endfor %}{% for c in s if c == 'y' or c.type == 'y' %}{{ c }}{% endfor %}";
+    expect_text(source, long_text.data, false, "");
+    fore_buf_free(&long_text);
     expect_text("{% set ns = namespace(s='') %}{% for i in range(9) %}{% set a = ns.s + 'a' %}{% set b = ns.s + 'b' %}{% set ns.s = a %}"
                 "{% endfor %}{{ ns.s }}{{ a }}{{ b }}", "{}", false, "aaaaaaaaa");
 }
