@@ -281,6 +281,9 @@ typedef struct fore_stats {
     uint64_t prompt_tokens, image_tokens, reused_tokens, generated_tokens, images;
     double image_seconds, vision_seconds, prefill_seconds, decode_seconds, sample_seconds;
     uint64_t state_bytes;
+    /* Mixture of experts: those that some token picked, over all layers, with their bytes; and the bytes that passes read of
+     * them, where a pass reads an expert once for all of its rows. */
+    uint64_t experts_touched, expert_bytes_touched, expert_bytes_read;
     const char *stop; /* the stop string that ended it, or NULL; borrowed until the next begin */
 } fore_stats;
 FORE_API void fore_session_get_stats(const fore_session *session, fore_stats *out); /* of the request begun last */

@@ -100,6 +100,9 @@ void cli_answer_print_stats(const cli_answer *answer, const cli_model *model, co
     fprintf(stderr, "%-9s %8llu %-7s %9.3f s\n", "total", (unsigned long long)(s->prompt_tokens + s->generated_tokens),
             "tokens", answer->total_seconds);
     fprintf(stderr, "%-9s %8.1f MB\n", "state", (double)s->state_bytes / 1e6);
+    if (s->experts_touched)
+        fprintf(stderr, "%-9s %8llu touched, %.1f MB; %.1f MB read\n", "experts", (unsigned long long)s->experts_touched,
+                (double)s->expert_bytes_touched / 1e6, (double)s->expert_bytes_read / 1e6);
     cli_drafts_print("drafts", s->draft);
     if (s->history_missing)
         fprintf(stderr, "%-9s %8llu prompt tokens that the draft head has not seen\n", "history",
@@ -190,5 +193,8 @@ cJSON *cli_answer_json(cli_answer *answer, const cli_model *model, const fore_re
     cli_json_number(timings, "prefill_tokens_per_second", rate(s->prompt_tokens, s->prefill_seconds));
     cli_json_number(timings, "decode_tokens_per_second", rate(s->generated_tokens, s->decode_seconds));
     cli_json_whole(root, "state_bytes", s->state_bytes);
+    cli_json_whole(root, "experts_touched", s->experts_touched);
+    cli_json_whole(root, "expert_bytes_touched", s->expert_bytes_touched);
+    cli_json_whole(root, "expert_bytes_read", s->expert_bytes_read);
     return root;
 }

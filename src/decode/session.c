@@ -196,6 +196,7 @@ static fore_status take_request(fore_session *s, const fore_request *r, const fo
 fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_error *err) {
     s->active = false;
     s->stats = (fore_stats){0};
+    fore_scratch_forget(&s->scratch, &s->model->network.config.text);
     double t0 = fore_session_clock();
     fore_prepared p;
     fore_status st = fore_prepare(s->model, r, (size_t)s->context, &p, err);
@@ -224,4 +225,10 @@ fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_erro
     return st;
 }
 
-void fore_session_get_stats(const fore_session *session, fore_stats *out) { *out = session->stats; }
+void fore_session_get_stats(const fore_session *session, fore_stats *out) {
+    const fore_touched *touched = &session->scratch.touched;
+    *out = session->stats;
+    out->experts_touched = touched->experts;
+    out->expert_bytes_touched = touched->bytes;
+    out->expert_bytes_read = touched->read;
+}

@@ -43,6 +43,7 @@ fore_status fore_session_trace(fore_session *s, const fore_request *r, fore_trac
     *out = NULL;
     fore_session_reset(s);
     s->stats = (fore_stats){0};
+    fore_scratch_forget(&s->scratch, &s->model->network.config.text);
     fore_prepared p;
     fore_status st = fore_prepare(s->model, r, (size_t)s->context, &p, err);
     if (st) return st;

@@ -76,6 +76,26 @@ static void group(moe_job *j) {
     j->first[0] = 0;
 }
 
+static uint64_t matrix_bytes(const fore_experts *experts, int e) {
+    fore_weight w = fore_expert_at(experts, e);
+    return (uint64_t)w.N * fore_weight_row_bytes(&w);
+}
+
+static void count(const moe_job *j) {
+    fore_scratch *s = j->pass->scratch;
+    const fore_layer *l = j->layer;
+    unsigned char *seen = s->seen + (size_t)l->number * (size_t)j->E;
+    for (int i = 0; i < j->active_count; i++) {
+        int e = j->active[i];
+        uint64_t bytes = matrix_bytes(&l->expert_gate, e) + matrix_bytes(&l->expert_up, e) + matrix_bytes(&l->expert_down, e);
+        s->touched.read += bytes;
+        if (seen[e]) continue;
+        seen[e] = 1;
+        s->touched.experts++;
+        s->touched.bytes += bytes;
+    }
+}
+
 static void gather_task(void *context, int first, int rows, int worker) {
     (void)worker;
     const moe_job *j = context;
@@ -176,6 +196,7 @@ void fore_moe(const fore_pass *pass, const fore_layer *layer, const float *x, fl
     fore_linear(engine, x, (size_t)j.C, j.T, route, 2);
     fore_rows(engine, route_task, &j, j.T, ROW_BLOCK);
     group(&j);
+    count(&j);
     fore_rows(engine, gather_task, &j, j.T, ROW_BLOCK);
     fore_pool_run(engine->pool, rise_task, &j, cut(&j, j.I));
     fore_pool_run(engine->pool, fall_task, &j, cut(&j, j.C));

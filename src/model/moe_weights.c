@@ -90,6 +90,7 @@ void fore_bind_moe(fore_binder *b, const fore_text_config *t, fore_layer *l, int
     const moe_shape s = {t->num_experts, t->moe_intermediate_size, t->hidden_size};
     int F = t->shared_expert_intermediate_size;
     l->moe = true;
+    l->number = i;
     fore_bind_matrix(b, &l->router, s.E, s.C, "layers.%d.mlp.gate.weight", i);
     fore_bind_matrix(b, &l->shared_gate, 1, s.C, "layers.%d.mlp.shared_expert_gate.weight", i);
     fore_bind_matrix(b, &l->gate_proj, F, s.C, "layers.%d.mlp.shared_expert.gate_proj.weight", i);

@@ -172,7 +172,10 @@ static fore_status bind(const fore_network *n, const fore_store *store, const ch
     fore_bind_vector(&b, &m->norm_hidden, C, plus, "pre_fc_norm_hidden.weight");
     fore_bind_vector(&b, &m->norm, C, plus, "norm.weight");
     fore_bind_matrix(&b, &m->fc, C, 2 * C, "fc.weight");
-    for (int i = 0; i < m->text.num_hidden_layers && !b.status; i++) fore_bind_layer(&b, &m->text, &m->layers[i], i, plus);
+    for (int i = 0; i < m->text.num_hidden_layers && !b.status; i++) {
+        fore_bind_layer(&b, &m->text, &m->layers[i], i, plus);
+        m->layers[i].number += n->config.text.num_hidden_layers;
+    }
     return b.status ? fore_fail_prefix(err, b.status, "draft head from %s (no_mtp leaves it out)", m->source) : FORE_OK;
 }
 

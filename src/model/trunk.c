@@ -25,13 +25,17 @@ static size_t row_floats(const fore_text_config *t) {
     return 3 * (size_t)t->hidden_size + wide_columns(t) + (size_t)t->rotary_dim;
 }
 
+static size_t seen_bytes(const fore_text_config *t) {
+    return ((size_t)t->num_hidden_layers + (size_t)t->mtp_num_hidden_layers) * (size_t)t->num_experts;
+}
+
 fore_status fore_scratch_plan(const fore_text_config *t, int rows, int capacity, int threads, size_t *bytes, fore_error *err) {
     size_t a, b, total;
     if (__builtin_mul_overflow((size_t)rows, row_floats(t) + 8 * ALIGN, &a) ||
         __builtin_mul_overflow((size_t)threads, worker_floats(t, capacity), &b) || __builtin_add_overflow(a, b, &total) ||
-        __builtin_mul_overflow(total, sizeof(float), &total))
+        __builtin_mul_overflow(total, sizeof(float), &total) || __builtin_add_overflow(total, seen_bytes(t) + 8 * ALIGN, &total))
         return fore_fail(err, FORE_ERR_LIMIT, "scratch: %d rows do not fit the address space", rows);
-    *bytes = total + 8 * ALIGN;
+    *bytes = total;
     return FORE_OK;
 }
 
@@ -50,12 +54,18 @@ fore_status fore_scratch_new(const fore_text_config *t, int rows, int capacity, 
     out->cos = fore_carve(&at, T * half);
     out->sin = fore_carve(&at, T * half);
     out->worker = fore_carve(&at, (size_t)threads * out->worker_floats);
+    if (seen_bytes(t)) out->seen = (unsigned char *)at; /* the last part, for it is counted in bytes */
     return FORE_OK;
 }
 
 void fore_scratch_free(fore_scratch *scratch) {
     free(scratch->memory);
     *scratch = (fore_scratch){0};
+}
+
+void fore_scratch_forget(fore_scratch *scratch, const fore_text_config *t) {
+    scratch->touched = (fore_touched){0};
+    if (scratch->seen) memset(scratch->seen, 0, seen_bytes(t));
 }
 
 bool fore_trunk_forward(const fore_engine *engine, const fore_network *network, fore_state *state, fore_scratch *s, const fore_batch *b) {

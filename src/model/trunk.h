@@ -10,6 +10,12 @@
 /* Looks at intermediate tensors: name ("mixer", "mlp", "hidden", ...), layer or block index, [rows,cols]. */
 typedef void (*fore_tap)(void *user, const char *name, int index, const float *data, size_t rows, size_t cols);
 
+/* What passes read of a mixture's experts. */
+typedef struct fore_touched {
+    uint64_t experts, bytes; /* those that some row picked, each once */
+    uint64_t read;           /* bytes, once for each pass of a layer that used the expert */
+} fore_touched;
+
 /* Scratch memory of one session for up to `rows` rows a call. */
 typedef struct fore_scratch {
     int rows;
@@ -18,6 +24,8 @@ typedef struct fore_scratch {
     float *cos, *sin;   /* [rows, rotary_dim/2] */
     float *worker;      /* [threads, worker_floats] */
     size_t worker_floats;
+    unsigned char *seen; /* [layers of trunk and draft head, E] experts that touched counts; no mixture: not there */
+    fore_touched touched;
     void *memory; /* owned */
     size_t bytes;
 } fore_scratch;
@@ -25,6 +33,8 @@ typedef struct fore_scratch {
 fore_status fore_scratch_plan(const fore_text_config *text, int rows, int capacity, int threads, size_t *bytes, fore_error *err);
 fore_status fore_scratch_new(const fore_text_config *text, int rows, int capacity, int threads, fore_scratch *out, fore_error *err);
 void fore_scratch_free(fore_scratch *scratch);
+/* Begins to count touched experts anew. */
+void fore_scratch_forget(fore_scratch *scratch, const fore_text_config *text);
 
 /* A window of rows under verification: what a commit needs to replay the accepted ones on the recurrent state, which the
  * window itself leaves alone. One a session; per linear layer [rows, ...]. */

@@ -49,6 +49,7 @@ typedef struct fore_layer {
     fore_weight down_proj;          /* [C, F] */
     /* Mixture of experts: E experts of width I */
     bool moe;
+    int number;              /* among the trunk's layers and, after them, the draft head's */
     fore_weight router;      /* [E, C] */
     fore_weight shared_gate; /* [1, C] */
     fore_experts expert_gate, expert_up; /* [I, C] each */

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
+#include "decode/session.h"
 #include "model/moe.h"
 #include "model/mtp.h"
 #include "support/experts.h"
@@ -70,7 +71,7 @@ static fore_weight matrix(layer_test *l, float *data, int n, int k, float scale)
 
 static void make_layer(layer_test *l) {
     *l = (layer_test){.seed = 7};
-    l->text = (fore_text_config){.hidden_size = C, .num_experts = E, .num_experts_per_tok = K, .moe_intermediate_size = I,
+    l->text = (fore_text_config){.num_hidden_layers = 1, .hidden_size = C, .num_experts = E, .num_experts_per_tok = K, .moe_intermediate_size = I,
                                  .shared_expert_intermediate_size = F, .num_attention_heads = 1, .num_key_value_heads = 1,
                                  .head_dim = 4, .linear_num_key_heads = 1, .linear_num_value_heads = 1, .linear_key_head_dim = 4,
                                  .linear_value_head_dim = 4, .linear_conv_kernel_dim = 4, .rotary_dim = 4};
@@ -100,8 +101,8 @@ static void make_layer(layer_test *l) {
 
 static void free_layer(layer_test *l) { munmap(l->expert_data, l->bytes); }
 
-/* T rows of the layer in calls of `chunk` rows. */
-static void compute(layer_test *l, const fore_kern *kern, int threads, int chunk, float *y) {
+/* T rows of the layer in calls of `chunk` rows; what was read of the experts. */
+static fore_touched compute(layer_test *l, const fore_kern *kern, int threads, int chunk, float *y) {
     fore_pool *pool;
     fore_scratch s;
     assert_int_equal(fore_pool_new(threads, &pool, NULL), 0);
@@ -112,8 +113,13 @@ static void compute(layer_test *l, const fore_kern *kern, int threads, int chunk
         const fore_pass pass = {.engine = &engine, .text = &l->text, .scratch = &s, .T = n};
         fore_mlp(&pass, &l->layer, l->x + at * C, y + at * C);
     }
+    fore_touched touched = s.touched;
+    fore_scratch_forget(&s, &l->text);
+    for (int e = 0; e < E; e++) assert_int_equal(s.seen[e], 0);
+    assert_int_equal(s.touched.experts + s.touched.bytes + s.touched.read, 0);
     fore_scratch_free(&s);
     fore_pool_free(pool);
+    return touched;
 }
 
 static void dense(const fore_kern *kern, const float *x, const fore_weight *g, const fore_weight *u, const fore_weight *d, float *y) {
@@ -178,7 +184,12 @@ static void test_layer(void **state) {
     for (int k = 0; k < sets; k++)
         for (int i = 0; i < 4; i++) {
             memset(have, 0, sizeof have);
-            compute(&l, kerns[k], threads[i], chunks[i], have);
+            const fore_touched touched = compute(&l, kerns[k], threads[i], chunks[i], have);
+            const uint64_t one = 3 * I * C * sizeof(float);
+            assert_int_equal(touched.experts, count);
+            assert_int_equal(touched.bytes, (uint64_t)count * one);
+            if (chunks[i] == T) assert_int_equal(touched.read, touched.bytes); /* once for all rows */
+            if (chunks[i] == 1) assert_int_equal(touched.read, T * K * one);
             for (int n = 0; n < T * C; n++)
                 if (memcmp(&have[n], &want[n], sizeof(float)))
                     fail_msg("%s, calls of %d rows: row %d column %d is %.9g, by definition %.9g", kerns[k]->name, chunks[i], n / C, n % C,
@@ -278,6 +289,50 @@ static void test_layouts(void **state) {
     fore_network_close(&n);
 }
 
+/* ---- what an answer touches -------------------------------------------------------------------------------------- */
+
+static void answer(const char *dir, int depth, fore_stats *out) {
+    fore_model *model;
+    fore_session *session;
+    fore_error err;
+    static const int32_t ids[] = {5, 77, 130, 6, 201, 19, 44};
+    if (fore_model_open(dir, NULL, &model, &err) || fore_session_new(model, NULL, &session, &err)) fail_msg("%s", err.text);
+    fore_request r;
+    fore_request_init(&r, model);
+    r.ids = ids;
+    r.id_count = sizeof ids / sizeof *ids;
+    r.ignore_eos = true;
+    r.max_tokens = 12;
+    r.draft.depth = depth;
+    for (int again = 0; again < 2; again++) { /* each request is counted by itself */
+        fore_session_reset(session);
+        if (fore_session_begin(session, &r, &err)) fail_msg("%s", err.text);
+        fore_chunk c = {0};
+        while (c.finish == FORE_FINISH_NONE) assert_int_equal(fore_session_next(session, &c, &err), 0);
+        fore_stats before = *out;
+        fore_session_get_stats(session, out);
+        if (again) assert_int_equal(out->expert_bytes_read, before.expert_bytes_read);
+    }
+    fore_session_free(session);
+    fore_model_close(model);
+}
+
+static void test_touched(void **state) {
+    (void)state;
+    enum { ONE = 3 * 24 * 64 * 2, LAYERS = 4, EXPERTS = 8, PICKS = 3 };
+    fore_stats plain = {0}, drafted = {0}, dense_model = {0};
+    answer(MOE, 0, &plain);
+    assert_in_range(plain.experts_touched, LAYERS * PICKS, LAYERS * EXPERTS);
+    assert_int_equal(plain.expert_bytes_touched, plain.experts_touched * ONE);
+    /* The prompt reads an expert at most once a layer, each of the 11 passes after it three a layer. */
+    assert_in_range(plain.expert_bytes_read, (11 + 1) * LAYERS * PICKS * ONE, (11 * LAYERS * PICKS + LAYERS * EXPERTS) * ONE);
+    answer(MOE, 3, &drafted); /* the head's experts are its own */
+    assert_true(drafted.experts_touched > plain.experts_touched);
+    assert_true(drafted.experts_touched <= (LAYERS + 1) * EXPERTS);
+    answer(FORE_DATA "/models/dense_tied_f32", 0, &dense_model);
+    assert_int_equal(dense_model.experts_touched + dense_model.expert_bytes_touched + dense_model.expert_bytes_read, 0);
+}
+
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 #define LAYER "model.language_model.layers.2.mlp."
@@ -369,6 +424,7 @@ int main(void) {
         cmocka_unit_test(test_pick),
         cmocka_unit_test(test_layer),
         cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_touched),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("moe", tests, NULL, NULL);
