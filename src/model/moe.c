@@ -179,10 +179,10 @@ static void carve(moe_job *j, float *at) {
     j->p = at, at += T * E;
     j->weights = at, at += T * k;
     j->sigma = at, at += T;
-    j->experts = (int32_t *)at, at += T * k;
-    j->slots = (int32_t *)at, at += T * k;
-    j->first = (int32_t *)at, at += E + 1;
-    j->active = (int32_t *)at;
+    j->experts = (int32_t *)(void *)at, at += T * k;
+    j->slots = (int32_t *)(void *)at, at += T * k;
+    j->first = (int32_t *)(void *)at, at += E + 1;
+    j->active = (int32_t *)(void *)at;
 }
 
 void fore_moe(const fore_pass *pass, const fore_layer *layer, const float *x, float *y) {
