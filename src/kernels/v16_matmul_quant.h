@@ -19,10 +19,11 @@
 enum { V16_Q4, V16_Q8, V16_SPREAD4, V16_SPREAD8 };
 enum {
     V16_MMQ_STEP = 32,          /* K of a step, which divides every group */
-    V16_MMQ_DEPTH = 1024,       /* K of a block */
+    V16_MMQ_DEPTH = 512,        /* K of a block */
     V16_MMQ_HEAD = 64,          /* bytes of a packed group's scales and biases */
     V16_MMQ_SPREAD_HEAD = 128,  /* the same, spread */
     V16_MMQ_AHEAD = 2048,       /* bytes that the few rows' way asks for in advance */
+    V16_MMQ_CACHED = 768 << 10, /* bytes of x that should stay in the second cache */
     V16_MMQ_MOST = 24,          /* sums of a tile */
 };
 
@@ -108,6 +109,7 @@ FORE_INLINE void v16_mmq_tile(const int form, const int R, const int B, float *y
     FORE_UNROLL for (int r = 0; r < R; r++)
         FORE_UNROLL for (int b = 0; b < B; b++) {
             const float *from = y + (size_t)r * ldy + 16 * b;
+            if (!ahead) __builtin_prefetch(from, 1); /* rows of y lie far apart */
             acc[r * B + b] = begin ? v16_zero() : b == B - 1 && last < 16 ? v16_load_n(from, last) : v16_load(from);
         }
     for (size_t g = 0; g < groups; g++) {
@@ -203,7 +205,7 @@ FORE_INLINE void v16_mmq_tiles(const int form, const int B, float *y, size_t ldy
     }
 }
 
-/* The second way. */
+/* The second way, for rows whose x stays in the second cache. */
 FORE_INLINE void v16_mmq_many(const int form, float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, size_t T,
                               size_t n0, size_t n1) {
     const int spread = form == V16_Q4 ? V16_SPREAD4 : V16_SPREAD8;
@@ -212,13 +214,13 @@ FORE_INLINE void v16_mmq_many(const int form, float *y, size_t ldy, const fore_q
     size_t packed = V16_MMQ_HEAD + group / V16_MMQ_STEP * v16_mmq_step(form), wide = V16_MMQ_SPREAD_HEAD + 16 * group;
     for (size_t n = n0; n < n1;) {
         size_t B = n1 - n > 16 * (V16_MMQ_PANELS - 1) ? V16_MMQ_PANELS : 1, outputs = n1 - n < 16 * B ? n1 - n : 16 * B;
+        size_t last = outputs - 16 * (B - 1);
         for (size_t k = 0; k < K; k += V16_MMQ_DEPTH) {
             size_t groups = (K - k < V16_MMQ_DEPTH ? K - k : V16_MMQ_DEPTH) / group;
             const unsigned char *w = (const unsigned char *)W->panels + (n / 16 * (K / group) + k / group) * packed;
             for (size_t b = 0; b < B; b++)
                 v16_mmq_spread(form, buffer + b * groups * wide, w + b * (K / group) * packed, groups, group,
                                W->dtype == FORE_DTYPE_BF16);
-            size_t last = outputs - 16 * (B - 1);
             if (B == 1) v16_mmq_tiles(spread, 1, y + n, ldy, last, x, buffer, groups * wide, T, k, groups, group);
             else v16_mmq_tiles(spread, V16_MMQ_PANELS, y + n, ldy, last, x, buffer, groups * wide, T, k, groups, group);
         }
@@ -226,12 +228,23 @@ FORE_INLINE void v16_mmq_many(const int form, float *y, size_t ldy, const fore_q
     }
 }
 
+/* Rows that go through all outputs before the next ones: as many as stay in the second cache, but enough of them to be
+ * worth spreading the weights again. */
+FORE_INLINE size_t v16_mmq_group(size_t T, size_t K) {
+    size_t most = V16_MMQ_CACHED / K < 128 ? 128 : V16_MMQ_CACHED / K, passes = (T + most - 1) / most;
+    return (T + passes - 1) / passes;
+}
+
 FORE_INLINE void v16_mmq(const int form, float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, int rows,
                          int n0, int n1) {
     if (rows < 1) return;
     size_t T = (size_t)rows;
     if (T > V16_MMQ_DIRECT) {
-        v16_mmq_many(form, y, ldy, x, W, T, (size_t)n0, (size_t)n1);
+        size_t group = v16_mmq_group(T, (size_t)W->K);
+        for (size_t t = 0; t < T; t += group) {
+            fore_qrows part = v16_mmq_from(x, t, 0, (size_t)W->group);
+            v16_mmq_many(form, y + t * ldy, ldy, &part, W, T - t < group ? T - t : group, (size_t)n0, (size_t)n1);
+        }
         return;
     }
     size_t tiles = (T + V16_MMQ_STREAM_ROWS - 1) / V16_MMQ_STREAM_ROWS;
