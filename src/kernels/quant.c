@@ -137,7 +137,7 @@ fore_status fore_quantize_rows(const fore_qweight *w, void *q, void *scales, voi
     const float top = (float)((1 << w->bits) - 1);
     size_t group = (size_t)w->group;
     for (size_t i = 0; i < (size_t)w->N * group_count(w); i++) { /* groups of all rows follow each other */
-        float x[128], scale, bias;
+        float x[128] = {0}, scale, bias;
         bool finite = true;
         for (size_t k = 0; k < group; k++) {
             x[k] = source_value(source, rows, i * group + k);

@@ -4,6 +4,7 @@
  * Few rows: the panels stream through once, each used for all rows while it is in the first cache.
  * Many rows: V16_MMQ_PANELS panels, V16_MMQ_DEPTH of K at a time, are spread into a buffer of the first or second cache
  * (scales and biases to f32, weights to bytes) and used by all tiles of rows. Between blocks of K the sums wait in y.
+ * They take V16_MMQ_GROUP rows at a time, whose x and y stay in the second cache.
  *
  * Set by the including file: V16_MMQ_FEW(X) lists X(R) for R = 1 .. V16_MMQ_STREAM_ROWS, the rows of a tile of the first
  * way, which is taken for up to V16_MMQ_DIRECT rows; V16_MMQ_TILED(X) lists X(R) up to V16_MMQ_ROWS, the rows of a tile
@@ -23,7 +24,7 @@ enum {
     V16_MMQ_HEAD = 64,          /* bytes of a packed group's scales and biases */
     V16_MMQ_SPREAD_HEAD = 128,  /* the same, spread */
     V16_MMQ_AHEAD = 2048,       /* bytes that the few rows' way asks for in advance */
-    V16_MMQ_CACHED = 768 << 10, /* bytes of x that should stay in the second cache */
+    V16_MMQ_GROUP = 128,        /* rows that go through all outputs before the next ones */
     V16_MMQ_MOST = 24,          /* sums of a tile */
 };
 
@@ -205,7 +206,7 @@ FORE_INLINE void v16_mmq_tiles(const int form, const int B, float *y, size_t ldy
     }
 }
 
-/* The second way, for rows whose x stays in the second cache. */
+/* The second way. */
 FORE_INLINE void v16_mmq_many(const int form, float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, size_t T,
                               size_t n0, size_t n1) {
     const int spread = form == V16_Q4 ? V16_SPREAD4 : V16_SPREAD8;
@@ -228,19 +229,12 @@ FORE_INLINE void v16_mmq_many(const int form, float *y, size_t ldy, const fore_q
     }
 }
 
-/* Rows that go through all outputs before the next ones: as many as stay in the second cache, but enough of them to be
- * worth spreading the weights again. */
-FORE_INLINE size_t v16_mmq_group(size_t T, size_t K) {
-    size_t most = V16_MMQ_CACHED / K < 128 ? 128 : V16_MMQ_CACHED / K, passes = (T + most - 1) / most;
-    return (T + passes - 1) / passes;
-}
-
 FORE_INLINE void v16_mmq(const int form, float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, int rows,
                          int n0, int n1) {
     if (rows < 1) return;
     size_t T = (size_t)rows;
     if (T > V16_MMQ_DIRECT) {
-        size_t group = v16_mmq_group(T, (size_t)W->K);
+        size_t passes = (T + V16_MMQ_GROUP - 1) / V16_MMQ_GROUP, group = (T + passes - 1) / passes;
         for (size_t t = 0; t < T; t += group) {
             fore_qrows part = v16_mmq_from(x, t, 0, (size_t)W->group);
             v16_mmq_many(form, y + t * ldy, ldy, &part, W, T - t < group ? T - t : group, (size_t)n0, (size_t)n1);
