@@ -1,5 +1,5 @@
-/* The AVX-512 sets, without VNNI (F, BW, DQ, VL) and with it, whose own entries are in mm_avx512vnni.c: 32 registers of 16 lanes. Tile sizes keep accumulators, widened weights and one
- * input in registers. */
+/* The AVX-512 sets, without VNNI (F, BW, DQ, VL) and with it, whose own entries are in mm_avx512vnni.c: 32 registers of 16
+ * lanes. Tile sizes keep accumulators, widened weights and one input in registers. */
 #include "kernels/v16_avx512.h"
 #include "kernels/v16_math.h"
 
