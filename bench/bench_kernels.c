@@ -1,5 +1,5 @@
 /* Speed of the kernel sets on one core, next to a streaming read and an fma peak measured in the same run.
- * Usage: bench_kernels [set]   (default: every set that this machine has, the reference last and only briefly) */
+ * Usage: bench_kernels [set [part]]   (default: every set that this machine has, the reference last and only briefly) */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ static double fma_peak(const char *set) { /* GFLOPS; 0: not known */
     double seconds = 0, lanes = 0;
     (void)set;
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (!strcmp(set, "avx512")) {
+    if (!strncmp(set, "avx512", 6)) {
         lanes = 16;
         BEST(seconds, {
             long rounds = 1000000;
@@ -124,6 +124,69 @@ static void bench_mm(const fore_kern *k, double peak) {
         printf("\n");
     }
     free(W), free(x), free(y);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define DOT(to) "vpdpbusd %%zmm12, %%zmm13, %%zmm" to "\n "
+static double int8_peak(const char *set) { /* GOPS; 0: not known */
+    if (strcmp(set, "avx512vnni") != 0) return 0;
+    double seconds;
+    BEST(seconds, {
+        long rounds = 1000000;
+        __asm__ volatile("1: " DOT("0") DOT("1") DOT("2") DOT("3") DOT("4") DOT("5") DOT("6") DOT("7") DOT("8") DOT("9")
+                             DOT("10") DOT("11") "dec %0\n jnz 1b"
+                         : "+r"(rounds)
+                         :
+                         : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+                           "xmm11", "xmm12", "xmm13", "cc");
+    });
+    return 1e6 * 12 * 64 * 2 / seconds * 1e-9;
+}
+#else
+static double int8_peak(const char *set) {
+    (void)set;
+    return 0;
+}
+#endif
+
+/* Products of 4- and 8-bit weights: what they stream against the read bandwidth, what they compute against int8_peak. */
+static void bench_quant(const fore_kern *k) {
+    static const struct {
+        int T, N, K;
+    } shapes[] = {{1, 120000, 1024}, {2, 120000, 1024}, {4, 120000, 1024}, {8, 120000, 1024}, {1, 32000, 3584},
+                  {4, 32000, 3584},  {8, 32000, 3584},  {16, 3584, 1024},  {64, 3584, 1024},  {512, 3584, 1024},
+                  {512, 1024, 3584}, {512, 2560, 2560}};
+    enum { GROUP = 64, MOST_K = 3584, ROWS = 512 };
+    size_t most = (size_t)128 << 20;
+    unsigned char *panels = (void *)floats(most / 4);
+    for (size_t i = 0; i < most; i += 2) panels[i] = (unsigned char)(i * 40503u >> 7), panels[i + 1] = 0x3c;
+    float *x = floats((size_t)ROWS * MOST_K), *y = floats((size_t)ROWS * MOST_K);
+    size_t groups = MOST_K / GROUP;
+    fore_qrows rows = {(void *)floats((size_t)ROWS * MOST_K / 4), floats(ROWS * groups), floats(ROWS * groups), 0, 0};
+    double read = read_speed(), peak = int8_peak(k->name);
+    printf("  read %.1f GB/s", read);
+    if (peak > 0) printf(", int8 peak %.0f GOPS", peak);
+    printf("\n");
+    for (int bits = 4; bits <= 8; bits += 4) {
+        double single = 0;
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            int T = shapes[i].T, N = shapes[i].N / (T < 16 ? bits / 4 : 1), K = shapes[i].K;
+            fore_qweight W = {bits, GROUP, N, K, FORE_DTYPE_BF16, panels};
+            double bytes = (double)N / 16 * (K / GROUP) * (64 + 2 * bits * GROUP), seconds, before;
+            rows.row = (size_t)K, rows.groups = (size_t)(K / GROUP);
+            BEST(before, k->quantize_rows(&rows, x, (size_t)K, T, K, GROUP));
+            BEST(seconds, (bits == 4 ? k->mm_q4 : k->mm_q8)(y, (size_t)N, &rows, &W, T, 0, N));
+            if (T == 1) single = seconds;
+            double ops = 2.0 * T * N * K / seconds * 1e-9, speed = bytes / seconds * 1e-9;
+            printf("  mm_q%d T=%-3d N=%-6d K=%-4d %8.2f ms (rows to int8 %6.3f)  weights %5.1f GB/s  %6.1f GOPS", bits, T,
+                   N, K, seconds * 1e3, before * 1e3, speed, ops);
+            if (T == 1) printf("  %3.0f %% of read", 100 * speed / read);
+            else if (T <= 8) printf("  %.2f of T=1", seconds / single);
+            else if (peak > 0) printf("  %3.0f %% of peak", 100 * ops / peak);
+            printf("\n");
+        }
+    }
+    free(panels), free(x), free(y), free(rows.q), free(rows.scale), free(rows.sum);
 }
 
 static void bench_attend(const fore_kern *k, double peak) {
@@ -234,6 +297,7 @@ int main(int argc, char **argv) {
         if (peak > 0) printf(", fma peak %.1f GFLOPS", peak);
         printf("\n");
         if (!*part || !strcmp(part, "mm")) bench_mm(list[i], peak);
+        if (!*part || !strcmp(part, "quant")) bench_quant(list[i]);
         if (!*part || !strcmp(part, "attend")) bench_attend(list[i], peak);
         if (!*part || !strcmp(part, "delta")) bench_delta(list[i]);
         if (!*part || !strcmp(part, "elementwise")) bench_elementwise(list[i]);

@@ -11,6 +11,9 @@ static const fore_kern ref_set = {
     .mm_f32 = fore_ref_mm_f32,
     .mm_bf16 = fore_ref_mm_bf16,
     .mm_f16 = fore_ref_mm_f16,
+    .quantize_rows = fore_ref_quantize_rows,
+    .mm_q4 = fore_ref_mm_q,
+    .mm_q8 = fore_ref_mm_q,
     .widen_bf16 = fore_ref_widen_bf16,
     .widen_f16 = fore_ref_widen_f16,
     .rms_norm = fore_ref_rms_norm,
@@ -41,8 +44,10 @@ int fore_kern_list(const fore_kern *list[8]) {
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return n;
     list[n++] = &fore_kern_avx2;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
+        __builtin_cpu_supports("avx512vl")) {
         list[n++] = &fore_kern_avx512;
+        if (__builtin_cpu_supports("avx512vnni")) list[n++] = &fore_kern_avx512vnni;
+    }
 #endif
     return n;
 }

@@ -8,6 +8,8 @@
  *     (Plain sums use lane = term + lane instead of fma, missing terms are +0.)
  *   sequential: one accumulator from +0, fma in increasing index.
  *   pairs: two accumulators, even and odd indexes, each sequential; the result is even + odd.
+ *   groups (quantised products): the integer products within a group add up exactly in int32; the groups follow each
+ *     other in index order, each adding to one f32 accumulator, from +0, by two fma: see mm_q4.
  * Axis letters: T rows, N outputs, K inputs, C channels, D head dim, S keys. Strides count elements. */
 #ifndef FORE_KERNELS_KERN_H
 #define FORE_KERNELS_KERN_H
@@ -16,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/dtype.h"
 #include "base/error.h"
 
 enum { FORE_LANES = 16 };
@@ -49,14 +52,42 @@ typedef struct fore_delta {
     float *scratch; /* fore_delta_scratch(dk, v1 - v0) floats */
 } fore_delta;
 
+/* A quantised matrix [N,K]: w = scale * q + bias, q unsigned, one scale and bias for `group` neighbours along K. It is
+ * kept in panels of 16 outputs, which quant.h describes and makes. */
+typedef struct fore_qweight {
+    int bits;         /* 4 or 8 */
+    int group;        /* 32, 64 or 128; divides K */
+    int N, K;
+    fore_dtype dtype; /* of scales and biases: FORE_DTYPE_BF16 or FORE_DTYPE_F16 */
+    const void *panels; /* borrowed; any alignment, fastest at a multiple of 64 */
+} fore_qweight;
+
+/* Rows quantised by quantize_rows. Row t: q[t*row + k], scale[t*groups + k/group], sum[t*groups + k/group]. */
+typedef struct fore_qrows {
+    int8_t *q;     /* -127 .. 127 */
+    float *scale;  /* x is about q * scale */
+    float *sum;    /* (float)(sum of the group's q) * scale */
+    size_t row, groups; /* strides */
+} fore_qrows;
+
 typedef struct fore_kern {
-    const char *name; /* "ref", "avx2", "avx512", "neon" */
+    const char *name; /* "ref", "avx2", "avx512", "avx512vnni", "neon" */
 
     /* y[t*ldy + n] = lanes16_k x[t*ldx + k] * W[n*K + k] for t < T, n0 <= n < n1. W is little-endian, any alignment
      * (K and N any size >= 1); y overlaps nothing. bf16 and f16 widen exactly. */
     void (*mm_f32)(float *y, size_t ldy, const float *x, size_t ldx, const void *W, int T, int n0, int n1, int K);
     void (*mm_bf16)(float *y, size_t ldy, const float *x, size_t ldx, const void *W, int T, int n0, int n1, int K);
     void (*mm_f16)(float *y, size_t ldy, const float *x, size_t ldx, const void *W, int T, int n0, int n1, int K);
+    /* Rows of K, group by group, m = the largest |x| of the group:
+     * not all finite: scale = sum = NaN, q = 0; m < 2^-100: scale = sum = +0, q = 0;
+     * else scale = m / 127, q = x * (127 / m) rounded to the nearest integer, ties to even. */
+    void (*quantize_rows)(const fore_qrows *to, const float *x, size_t ldx, int T, int K, int group);
+    /* y[t*ldy + n] for t < T, n0 <= n < n1, rows in x quantised by W's group. For each group g in increasing order, from
+     * acc = +0:  dot = sum over k of q_w[n,k] * q_x[t,k], exact in int32;
+     *   acc = fma(scale_w[n,g] * scale_x[t,g], (float)dot, acc);  acc = fma(bias_w[n,g], sum_x[t,g], acc).
+     * n0 is a multiple of 16, n1 too or N. mm_q4 takes W->bits == 4, mm_q8 takes 8. y overlaps nothing. */
+    void (*mm_q4)(float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, int T, int n0, int n1);
+    void (*mm_q8)(float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, int T, int n0, int n1);
     /* y[i] = x[i], exact; x of any alignment */
     void (*widen_bf16)(float *y, const void *x, size_t n);
     void (*widen_f16)(float *y, const void *x, size_t n);
@@ -96,7 +127,8 @@ typedef struct fore_kern {
     size_t (*argmax)(const float *x, size_t n);
 } fore_kern;
 
-/* The best table of this machine, or the named one ("ref", "avx2", "avx512", "neon"; NULL or "" for the best).
+/* The best table of this machine, or the named one ("ref", "avx2", "avx512", "avx512vnni", "neon"; NULL or "" for
+ * the best).
  * FORE_ERR_UNSUPPORTED names the sets that this machine has. *out is static and read-only. */
 fore_status fore_kern_get(const char *isa, const fore_kern **out, fore_error *err);
 /* The tables that this machine can run, reference first; returns how many. */

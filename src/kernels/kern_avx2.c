@@ -13,13 +13,19 @@ enum { V16_SCORE_ROWS = 6, V16_SCORE_PANELS = 1 };
 enum { V16_VALUE_ROWS = 3, V16_VALUE_CHUNKS = 2 };
 enum { V16_DELTA_COLUMNS = 2 };
 
+#define V16_MMQ_FEW(X) X(1) X(2) X(3) X(4)
+enum { V16_MMQ_STREAM_ROWS = 4, V16_MMQ_DIRECT = 8, V16_MMQ_ROWS = 4, V16_MMQ_PANELS = 1 };
+#define V16_MMQ_TILED(X) X(1) X(2) X(3) X(4)
+
 #include "kernels/v16_elementwise.h"
 #include "kernels/v16_norm.h"
 #include "kernels/v16_matmul.h"
 #include "kernels/v16_attend.h"
 #include "kernels/v16_delta.h"
+#include "kernels/v16_quantize.h"
+#include "kernels/v16_matmul_quant.h"
 
 #include "kernels/sets.h"
 #include "kernels/v16_set.h"
 
-const fore_kern fore_kern_avx2 = {V16_SET("avx2")};
+const fore_kern fore_kern_avx2 = {V16_SET("avx2", v16_mm_q4, v16_mm_q8)};

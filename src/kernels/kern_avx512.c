@@ -1,5 +1,5 @@
-/* The AVX-512 set (F, BW, DQ, VL): 32 registers of 16 lanes. Tile sizes keep accumulators, widened weights and one
- * input in registers. */
+/* The AVX-512 sets, without VNNI (F, BW, DQ, VL) and with it, whose own entries are in mm_avx512vnni.c: 32 registers of 16
+ * lanes. Tile sizes keep accumulators, widened weights and one input in registers. */
 #include "kernels/v16_avx512.h"
 #include "kernels/v16_math.h"
 
@@ -14,13 +14,20 @@ enum { V16_SCORE_ROWS = 12, V16_SCORE_PANELS = 2 };
 enum { V16_VALUE_ROWS = 6, V16_VALUE_CHUNKS = 4 };
 enum { V16_DELTA_COLUMNS = 4 };
 
+#define V16_MMQ_FEW(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+enum { V16_MMQ_STREAM_ROWS = 8, V16_MMQ_DIRECT = 16, V16_MMQ_ROWS = 6, V16_MMQ_PANELS = 2 };
+#define V16_MMQ_TILED(X) X(1) X(2) X(3) X(4) X(5) X(6)
+
 #include "kernels/v16_elementwise.h"
 #include "kernels/v16_norm.h"
 #include "kernels/v16_matmul.h"
 #include "kernels/v16_attend.h"
 #include "kernels/v16_delta.h"
+#include "kernels/v16_quantize.h"
+#include "kernels/v16_matmul_quant.h"
 
 #include "kernels/sets.h"
 #include "kernels/v16_set.h"
 
-const fore_kern fore_kern_avx512 = {V16_SET("avx512")};
+const fore_kern fore_kern_avx512 = {V16_SET("avx512", v16_mm_q4, v16_mm_q8)};
+const fore_kern fore_kern_avx512vnni = {V16_SET("avx512vnni", fore_mm_q4_avx512vnni, fore_mm_q8_avx512vnni)};

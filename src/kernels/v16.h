@@ -8,7 +8,13 @@
  * masks v16m: v16_gt, lt, eq, v16_nan(a), v16_select(m, a, b) = m ? a : b, v16_any(m), v16_first(m);
  * v16_scale2(p, s): adds the low bits of s to p's exponent; v16_split(x, &e, &m): the logarithm's exponent and
  * mantissa; v16_load_{f32,bf16,f16}(p) and _n from bytes of any alignment; v16_fold(v), v16_fold_max(v);
- * v16_fold_many(v, count, out): out[i] = v16_fold(v[i]), for whole groups at once. */
+ * v16_fold_many(v, count, out): out[i] = v16_fold(v[i]), for whole groups at once.
+ *
+ * For quantised products, v16i is 16 int32, lane i belongs to the bytes 4i to 4i+3 of the 64 bytes in a v16b:
+ * v16i_zero, v16_of_int(i); v16b_load(p), v16b_store(p, b), v16b_low(b), v16b_high(b): the low and high half of every
+ * byte; v16b_same4(p): the 4 bytes at p in every lane; v16_store_bytes(p, v): 16 integers in -127 .. 127.
+ * v16h holds 16-bit partial sums: v16h_zero, v16h_add_products(h, w, x): products of w in 0 .. 15 and x in -127 .. 127,
+ * at most 8 times before v16i_add_sums(i, h, times): i += times * (sum of the lane's partial sums), times 1 or 16. */
 #ifndef FORE_KERNELS_V16_H
 #define FORE_KERNELS_V16_H
 

@@ -154,4 +154,47 @@ FORE_INLINE void v16_fold_many(const v16 *v, int count, float *out) {
     FORE_UNROLL for (int i = pairs; i < count; i++) out[i] = v16_fold(v[i]);
 }
 
+typedef struct v16i {
+    __m256i a, b;
+} v16i;
+typedef v16i v16b;
+typedef v16i v16h;
+
+FORE_INLINE v16i v16i_zero(void) { return (v16i){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+FORE_INLINE v16 v16_of_int(v16i i) { return (v16){_mm256_cvtepi32_ps(i.a), _mm256_cvtepi32_ps(i.b)}; }
+FORE_INLINE v16b v16b_load(const unsigned char *p) {
+    return (v16b){_mm256_loadu_si256((const __m256i_u *)p), _mm256_loadu_si256((const __m256i_u *)(p + 32))};
+}
+FORE_INLINE void v16b_store(unsigned char *p, v16b b) {
+    _mm256_storeu_si256((__m256i_u *)p, b.a);
+    _mm256_storeu_si256((__m256i_u *)(p + 32), b.b);
+}
+FORE_INLINE v16b v16b_low(v16b b) {
+    __m256i mask = _mm256_set1_epi8(15);
+    return (v16b){_mm256_and_si256(b.a, mask), _mm256_and_si256(b.b, mask)};
+}
+FORE_INLINE v16b v16b_high(v16b b) { return v16b_low((v16b){_mm256_srli_epi16(b.a, 4), _mm256_srli_epi16(b.b, 4)}); }
+FORE_INLINE v16b v16b_same4(const int8_t *p) {
+    int four;
+    memcpy(&four, p, sizeof four);
+    __m256i same = _mm256_set1_epi32(four);
+    return (v16b){same, same};
+}
+FORE_INLINE void v16_store_bytes(int8_t *p, v16 v) {
+    __m256i pairs = _mm256_packs_epi32(_mm256_cvtps_epi32(v.a), _mm256_cvtps_epi32(v.b)); /* 0-3, 8-11, 4-7, 12-15 */
+    pairs = _mm256_permute4x64_epi64(pairs, 0xd8);
+    _mm_storeu_si128((__m128i_u *)p,
+                     _mm_packs_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1)));
+}
+FORE_INLINE v16h v16h_zero(void) { return v16i_zero(); }
+FORE_INLINE v16h v16h_add_products(v16h h, v16b w, v16b x) {
+    return (v16h){_mm256_add_epi16(h.a, _mm256_maddubs_epi16(w.a, x.a)),
+                  _mm256_add_epi16(h.b, _mm256_maddubs_epi16(w.b, x.b))};
+}
+FORE_INLINE v16i v16i_add_sums(v16i i, v16h h, const int times) {
+    __m256i factor = _mm256_set1_epi16((short)times);
+    return (v16i){_mm256_add_epi32(i.a, _mm256_madd_epi16(h.a, factor)),
+                  _mm256_add_epi32(i.b, _mm256_madd_epi16(h.b, factor))};
+}
+
 #endif

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "kernels/transcend_const.h"
 #include "kernels/v16.h"
@@ -113,6 +114,30 @@ FORE_INLINE void v16_fold_many(const v16 *v, int count, float *out) {
         _mm_storeu_ps(out + i, _mm512_castps512_ps128(_mm512_permutexvar_ps(order, f)));
     }
     FORE_UNROLL for (int i = fours; i < count; i++) out[i] = v16_fold(v[i]);
+}
+
+typedef __m512i v16i;
+typedef __m512i v16b;
+typedef __m512i v16h;
+
+FORE_INLINE v16i v16i_zero(void) { return _mm512_setzero_si512(); }
+FORE_INLINE v16 v16_of_int(v16i i) { return _mm512_cvtepi32_ps(i); }
+FORE_INLINE v16b v16b_load(const unsigned char *p) { return _mm512_loadu_si512(p); }
+FORE_INLINE void v16b_store(unsigned char *p, v16b b) { _mm512_storeu_si512(p, b); }
+FORE_INLINE v16b v16b_low(v16b b) { return _mm512_and_si512(b, _mm512_set1_epi8(15)); }
+FORE_INLINE v16b v16b_high(v16b b) { return v16b_low(_mm512_srli_epi16(b, 4)); }
+FORE_INLINE v16b v16b_same4(const int8_t *p) {
+    int four;
+    memcpy(&four, p, sizeof four);
+    return _mm512_set1_epi32(four);
+}
+FORE_INLINE void v16_store_bytes(int8_t *p, v16 v) {
+    _mm_storeu_si128((__m128i_u *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
+}
+FORE_INLINE v16h v16h_zero(void) { return _mm512_setzero_si512(); }
+FORE_INLINE v16h v16h_add_products(v16h h, v16b w, v16b x) { return _mm512_add_epi16(h, _mm512_maddubs_epi16(w, x)); }
+FORE_INLINE v16i v16i_add_sums(v16i i, v16h h, const int times) {
+    return _mm512_add_epi32(i, _mm512_madd_epi16(h, _mm512_set1_epi16((short)times)));
 }
 
 #endif

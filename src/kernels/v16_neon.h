@@ -124,4 +124,69 @@ FORE_INLINE void v16_fold_many(const v16 *v, int count, float *out) {
     FORE_UNROLL for (int i = 0; i < count; i++) out[i] = v16_fold(v[i]);
 }
 
+typedef struct v16i {
+    int32x4_t v[4];
+} v16i;
+typedef struct v16b {
+    int8x16_t v[4];
+} v16b;
+typedef struct v16h { /* products of the bytes 0-7 and 8-15 of each register */
+    int16x8_t low[4], high[4];
+} v16h;
+
+FORE_INLINE v16i v16i_zero(void) {
+    v16i r;
+    FORE_UNROLL for (int i = 0; i < 4; i++) r.v[i] = vdupq_n_s32(0);
+    return r;
+}
+V16_DEFINE(v16_of_int, (v16i a), vcvtq_f32_s32(a.v[i]))
+FORE_INLINE v16b v16b_load(const unsigned char *p) {
+    v16b r;
+    FORE_UNROLL for (int i = 0; i < 4; i++) r.v[i] = vreinterpretq_s8_u8(vld1q_u8(p + 16 * i));
+    return r;
+}
+FORE_INLINE void v16b_store(unsigned char *p, v16b b) {
+    FORE_UNROLL for (int i = 0; i < 4; i++) vst1q_u8(p + 16 * i, vreinterpretq_u8_s8(b.v[i]));
+}
+FORE_INLINE v16b v16b_low(v16b b) {
+    FORE_UNROLL for (int i = 0; i < 4; i++) b.v[i] = vandq_s8(b.v[i], vdupq_n_s8(15));
+    return b;
+}
+FORE_INLINE v16b v16b_high(v16b b) {
+    FORE_UNROLL for (int i = 0; i < 4; i++)
+        b.v[i] = vreinterpretq_s8_u8(vshrq_n_u8(vreinterpretq_u8_s8(b.v[i]), 4));
+    return b;
+}
+FORE_INLINE v16b v16b_same4(const int8_t *p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    int8x16_t same = vreinterpretq_s8_s32(vdupq_n_s32(four));
+    return (v16b){{same, same, same, same}};
+}
+FORE_INLINE void v16_store_bytes(int8_t *p, v16 v) {
+    FORE_UNROLL for (int i = 0; i < 2; i++) {
+        int16x4_t a = vmovn_s32(vcvtnq_s32_f32(v.v[2 * i])), b = vmovn_s32(vcvtnq_s32_f32(v.v[2 * i + 1]));
+        vst1_s8(p + 8 * i, vmovn_s16(vcombine_s16(a, b)));
+    }
+}
+FORE_INLINE v16h v16h_zero(void) {
+    v16h r;
+    FORE_UNROLL for (int i = 0; i < 4; i++) r.low[i] = r.high[i] = vdupq_n_s16(0);
+    return r;
+}
+FORE_INLINE v16h v16h_add_products(v16h h, v16b w, v16b x) {
+    FORE_UNROLL for (int i = 0; i < 4; i++) {
+        h.low[i] = vmlal_s8(h.low[i], vget_low_s8(w.v[i]), vget_low_s8(x.v[i]));
+        h.high[i] = vmlal_s8(h.high[i], vget_high_s8(w.v[i]), vget_high_s8(x.v[i]));
+    }
+    return h;
+}
+FORE_INLINE v16i v16i_add_sums(v16i a, v16h h, const int times) {
+    FORE_UNROLL for (int i = 0; i < 4; i++) {
+        int32x4_t four = vpaddq_s32(vpaddlq_s16(h.low[i]), vpaddlq_s16(h.high[i]));
+        a.v[i] = vmlaq_n_s32(a.v[i], four, times);
+    }
+    return a;
+}
+
 #endif

@@ -55,6 +55,7 @@ static kind any_kind(void) {
 /* ---- guarded memory, freed by release() ---- */
 
 enum { CANARY = 64 };
+#define QUANT_BITS 0xadba7cb23d877c70u
 #define BITS 0xd829fae9f09bb7dcu /* see bits() */
 
 static struct block {
@@ -159,6 +160,97 @@ static void products(void **state) {
         check_mm(ref->mm_bf16, K->mm_bf16, K->name, "mm_bf16", 2, i_);
         release();
         check_mm(ref->mm_f16, K->mm_f16, K->name, "mm_f16", 2, i_);
+    }
+}
+
+/* ---- quantised products ---- */
+
+typedef void mm_q_fn(float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, int T, int n0, int n1);
+
+static fore_qrows make_rows(int T, size_t row, size_t groups) {
+    fore_qrows rows = {bytes(up(T) * row), floats(up(T) * groups, ORDINARY), floats(up(T) * groups, ORDINARY), row, groups};
+    memset(rows.q, 0x55, up(T) * row);
+    return rows;
+}
+
+static void rows_to_int8(void **state) {
+    (void)state;
+    EACH_SET(200) {
+        int T = between(1, 3), group = 32 << between(0, 2), groups = between(1, 4), width = group * groups;
+        size_t ldx = up(width + between(0, 3)), row = up(width + between(0, 5)), stride = up(groups + between(0, 2));
+        kind k = any_kind();
+        float *x = floats(up(T - 1) * ldx + up(width), k);
+        for (int i = 0; i < width && i_ % 5 == 0; i++) /* ties, and groups without anything */
+            x[i] = (float)between(-254, 254) / 2 * (i / group % 2 ? 0.0f : 1.0f), x[0] = 127;
+        if (i_ % 7 == 0)
+            for (int i = 0; i < width; i++) x[i] = ldexpf(x[i], -100 - i_ % 3);
+        fore_qrows want = make_rows(T, row, stride), got = make_rows(T, row, stride);
+        memcpy(got.scale, want.scale, up(T) * stride * 4), memcpy(got.sum, want.sum, up(T) * stride * 4);
+        ref->quantize_rows(&want, x, ldx, T, width, group);
+        K->quantize_rows(&got, x, ldx, T, width, group);
+        assert_true(!memcmp(want.q, got.q, up(T) * row));
+        same(want.scale, got.scale, up(T) * stride, K->name, "quantize_rows scale");
+        same(want.sum, got.sum, up(T) * stride, K->name, "quantize_rows sum");
+    }
+    float x[32] = {127, -63.5f, 2.5f, 0.5f}, scale, sum; /* by hand */
+    int8_t q[32];
+    fore_qrows rows = {q, &scale, &sum, 32, 1};
+    ref->quantize_rows(&rows, x, 32, 1, 32, 32);
+    assert_true(q[0] == 127 && q[1] == -64 && q[2] == 2 && q[3] == 0 && q[4] == 0 && scale == 1 && sum == 65);
+    x[31] = INFINITY;
+    ref->quantize_rows(&rows, x, 32, 1, 32, 32);
+    assert_true(q[0] == 0 && isnan(scale) && isnan(sum));
+}
+
+static void check_mm_q(mm_q_fn *want, mm_q_fn *got, const char *set, int weight_bits, int round) {
+    bool deep = round % 6 == 0;
+    int T = round < 34 ? round / 2 + 1 : round == 40 ? 270 : deep || round % 3 ? between(1, 40) : between(41, 120);
+    int N = between(1, deep ? 40 : 100), group = 32 << between(0, 2);
+    int groups = deep ? 1024 / group + between(0, 3) : between(1, 4), width = group * groups;
+    int panels = (N + 15) / 16, p0 = between(0, panels - 1), n0 = 16 * p0, n1 = 16 * between(p0 + 1, panels);
+    if (n1 > N || draw() % 2) n1 = N;
+    size_t block = up(64 + 2 * weight_bits * group), size = up(panels) * up(groups) * block, ldy = up(N + between(0, 3));
+    int slack = draw() % 2 ? 0 : between(1, 63);
+    kind k = any_kind();
+    unsigned char *p = bytes(size + up(slack));
+    bool low = draw() % 4 == 0, high = !low && draw() % 3 == 0; /* all weights the smallest or the largest */
+    for (size_t i = 0; i < size; i++) p[i] = low ? 0 : high ? 0xff : (unsigned char)draw();
+    fore_qweight W = {weight_bits, group, N, width, draw() % 2 ? FORE_DTYPE_BF16 : FORE_DTYPE_F16, p};
+    for (size_t i = 0; i < size; i += block)
+        for (size_t j = 0; j < 32; j++) {
+            float f = value(k);
+            uint32_t u;
+            memcpy(&u, &f, sizeof u);
+            u = W.dtype == FORE_DTYPE_BF16 ? u >> 16 : draw() & (k == SPECIAL ? 0xffffu : 0xbfffu);
+            p[i + 2 * j] = (unsigned char)u, p[i + 2 * j + 1] = (unsigned char)(u >> 8);
+        }
+    fore_qrows x = make_rows(T, up(width + between(0, 5)), up(groups + between(0, 2)));
+    float *in = floats(up(T * width), k);
+    ref->quantize_rows(&x, in, up(width), T, width, group);
+    for (size_t i = 0; high && i < up(T) * x.row; i++) x.q[i] = (int8_t)(draw() % 8 ? 127 : -127);
+    float *y = floats(up(T) * ldy, ORDINARY), *y2 = copy(y, up(T) * ldy);
+    char what[64];
+    snprintf(what, sizeof what, "mm_q%d T=%d N=%d K=%d group=%d n=%d..%d", weight_bits, T, N, width, group, n0, n1);
+    want(y, ldy, &x, &W, T, n0, n1);
+    got(y2, ldy, &x, &W, T, n0, n1);
+    same(y, y2, up(T) * ldy, set, what);
+    for (int t = 0; t < T && block_count < 60; t++) { /* each row alone, two slices */
+        float *alone = copy(y2 + up(t) * ldy, up(N));
+        memset(alone + n0, 0x55, up(n1 - n0) * sizeof *alone);
+        int cut = n0 + 16 * between(0, (n1 - n0) / 16);
+        fore_qrows row = {x.q + up(t) * x.row, x.scale + up(t) * x.groups, x.sum + up(t) * x.groups, 0, 0};
+        got(alone, 0, &row, &W, 1, n0, cut);
+        got(alone, 0, &row, &W, 1, cut, n1);
+        same(y2 + up(t) * ldy, alone, up(N), set, what);
+    }
+}
+
+static void quantised_products(void **state) {
+    (void)state;
+    EACH_SET(150) {
+        check_mm_q(ref->mm_q4, K->mm_q4, K->name, 4, i_);
+        release();
+        check_mm_q(ref->mm_q8, K->mm_q8, K->name, 8, i_);
     }
 }
 
@@ -539,6 +631,21 @@ static void bits(void **state) {
     release();
     print_message("bits of the reference: %016llx\n", (unsigned long long)hash);
     assert_true(hash == BITS);
+
+    float *in = floats(3 * 128, ORDINARY);
+    unsigned char *panels = bytes(2 * 2 * (64 + 16 * 64));
+    hash = 0xcbf29ce484222325u;
+    for (int i = 0; i < 2 * 2 * (64 + 16 * 64); i++) panels[i] = i % 2 ? 0x3c : (unsigned char)draw();
+    fore_qrows rows = {bytes(3 * 128), bytes(6 * 4), bytes(6 * 4), 128, 2};
+    float *product = bytes(3 * 20 * 4);
+    ref->quantize_rows(&rows, in, 128, 3, 128, 64), hash = hash_of(hash_of(hash, rows.scale, 6), rows.sum, 6);
+    ref->mm_q4(product, 20, &rows, &(fore_qweight){4, 64, 20, 128, FORE_DTYPE_BF16, panels}, 3, 0, 20);
+    hash = hash_of(hash, product, 60);
+    ref->mm_q8(product, 20, &rows, &(fore_qweight){8, 64, 20, 128, FORE_DTYPE_F16, panels}, 3, 0, 20);
+    hash = hash_of(hash, product, 60);
+    release();
+    print_message("bits of the quantised reference: %016llx\n", (unsigned long long)hash);
+    assert_true(hash == QUANT_BITS);
 }
 
 static void choice(void **state) {
@@ -570,7 +677,8 @@ int main(void) {
     ref = sets[0];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choice),      cmocka_unit_test(reference), cmocka_unit_test(bits),
-        cmocka_unit_test(products),    cmocka_unit_test(widening),  cmocka_unit_test(norms),
+        cmocka_unit_test(products),    cmocka_unit_test(rows_to_int8), cmocka_unit_test(quantised_products),
+        cmocka_unit_test(widening),   cmocka_unit_test(norms),
         cmocka_unit_test(elementwise), cmocka_unit_test(rotations), cmocka_unit_test(convolutions),
         cmocka_unit_test(gates),       cmocka_unit_test(deltas),    cmocka_unit_test(attentions),
         cmocka_unit_test(largest),

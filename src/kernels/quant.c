@@ -1,0 +1,167 @@
+/* The quantised format: checks, packing, quantising, dequantising; see quant.h. */
+#include "kernels/quant.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/half.h"
+
+static size_t block_bytes(const fore_qweight *w) {
+    return 64 + 2 * (size_t)w->bits * (size_t)w->group;
+}
+
+static size_t group_count(const fore_qweight *w) {
+    return (size_t)w->K / (size_t)w->group;
+}
+
+fore_status fore_qweight_check(int bits, int group, int64_t N, int64_t K, fore_dtype dtype, size_t *size,
+                               fore_error *err) {
+    *size = 0;
+    if (bits != 4 && bits != 8)
+        return fore_fail(err, FORE_ERR_UNSUPPORTED, "quant: expected weights of 4 or 8 bits, found %d", bits);
+    if (group != 32 && group != 64 && group != 128)
+        return fore_fail(err, FORE_ERR_UNSUPPORTED, "quant: expected groups of 32, 64 or 128, found %d", group);
+    if (dtype != FORE_DTYPE_BF16 && dtype != FORE_DTYPE_F16)
+        return fore_fail(err, FORE_ERR_UNSUPPORTED, "quant: expected scales and biases in bf16 or f16");
+    if (N < 1 || K < 1 || K % group)
+        return fore_fail(err, FORE_ERR_UNSUPPORTED,
+                         "quant: expected a matrix whose rows are a multiple of the group %d, found [%" PRId64
+                         ", %" PRId64 "]",
+                         group, N, K);
+    fore_qweight w = {.bits = bits, .group = group};
+    size_t panel, panels = (size_t)(N - 1) / 16 + 1, bytes;
+    if (N > INT_MAX - 15 || K > INT_MAX || __builtin_mul_overflow((size_t)(K / group), block_bytes(&w), &panel) ||
+        __builtin_mul_overflow(panel, panels, &bytes))
+        return fore_fail(err, FORE_ERR_LIMIT, "quant: a matrix [%" PRId64 ", %" PRId64 "] is too large", N, K);
+    *size = bytes;
+    return FORE_OK;
+}
+
+size_t fore_qweight_stored_q(const fore_qweight *w) {
+    return (size_t)w->N * ((size_t)w->K / 8 * (size_t)w->bits);
+}
+
+size_t fore_qweight_stored_affine(const fore_qweight *w) {
+    return (size_t)w->N * group_count(w) * 2;
+}
+
+/* Weight k of row n in the stored form: little-endian words are bytes in order, low half first. */
+static unsigned stored_q(const fore_qweight *w, const unsigned char *q, size_t n, size_t k) {
+    size_t at = n * (size_t)w->K + k;
+    return w->bits == 8 ? q[at] : (q[at / 2] >> 4 * (at % 2)) & 15u;
+}
+
+/* One group of one panel. */
+static void pack_block(const fore_qweight *w, unsigned char *to, size_t n0, size_t g, const unsigned char *q,
+                       const unsigned char *scales, const unsigned char *biases) {
+    size_t group = (size_t)w->group, N = (size_t)w->N;
+    memset(to, 0, block_bytes(w));
+    for (size_t lane = 0; lane < 16 && n0 + lane < N; lane++) {
+        size_t n = n0 + lane, affine = (n * group_count(w) + g) * 2;
+        memcpy(to + 2 * lane, scales + affine, 2);
+        memcpy(to + 32 + 2 * lane, biases + affine, 2);
+        for (size_t k = 0; k < group; k++) {
+            unsigned v = stored_q(w, q, n, g * group + k);
+            if (w->bits == 8) to[64 + k / 4 * 64 + 4 * lane + k % 4] = (unsigned char)v;
+            else to[64 + k / 8 * 64 + 4 * lane + k % 4] |= (unsigned char)(v << (k % 8 < 4 ? 0 : 4));
+        }
+    }
+}
+
+void fore_qweight_pack(const fore_qweight *w, void *panels, const void *q, const void *scales, const void *biases) {
+    unsigned char *to = panels;
+    for (size_t n = 0; n < (size_t)w->N; n += 16)
+        for (size_t g = 0; g < group_count(w); g++, to += block_bytes(w)) pack_block(w, to, n, g, q, scales, biases);
+}
+
+int fore_qweight_q(const fore_qweight *w, int n, int k) {
+    size_t lane = (size_t)n % 16, g = (size_t)k / (size_t)w->group, in = (size_t)k % (size_t)w->group;
+    const unsigned char *block =
+        (const unsigned char *)w->panels + ((size_t)n / 16 * group_count(w) + g) * block_bytes(w) + 64;
+    if (w->bits == 8) return block[in / 4 * 64 + 4 * lane + in % 4];
+    return block[in / 8 * 64 + 4 * lane + in % 4] >> (in % 8 < 4 ? 0 : 4) & 15;
+}
+
+void fore_qweight_affine(const fore_qweight *w, int n, int group, float *scale, float *bias) {
+    const unsigned char *block =
+        (const unsigned char *)w->panels + ((size_t)n / 16 * group_count(w) + (size_t)group) * block_bytes(w);
+    const unsigned char *at = block + 2 * ((size_t)n % 16);
+    *scale = w->dtype == FORE_DTYPE_BF16 ? fore_load_bf16(at) : fore_load_f16(at);
+    *bias = w->dtype == FORE_DTYPE_BF16 ? fore_load_bf16(at + 32) : fore_load_f16(at + 32);
+}
+
+void fore_qweight_dequantize(const fore_qweight *w, int n, float *row) {
+    for (int k = 0; k < w->K; k++) {
+        float scale, bias;
+        fore_qweight_affine(w, n, k / w->group, &scale, &bias);
+        row[k] = fmaf(scale, (float)fore_qweight_q(w, n, k), bias);
+    }
+}
+
+/* ---- quantising ---- */
+
+static float source_value(fore_dtype source, const unsigned char *rows, size_t at) {
+    return source == FORE_DTYPE_BF16 ? fore_load_bf16(rows + 2 * at) : fore_load_f32(rows + 4 * at);
+}
+
+/* Stores f as dtype and returns what was stored. */
+static float store_rounded(fore_dtype dtype, unsigned char *p, float f) {
+    uint16_t h = dtype == FORE_DTYPE_BF16 ? fore_to_bf16(f) : fore_to_f16(f);
+    p[0] = (unsigned char)h, p[1] = (unsigned char)(h >> 8);
+    return dtype == FORE_DTYPE_BF16 ? fore_load_bf16(p) : fore_load_f16(p);
+}
+
+/* MLX's scale and bias of a group, unrounded. */
+static void affine_of(const float *x, int group, float top, float *scale, float *bias) {
+    float low = x[0], high = x[0];
+    for (int k = 1; k < group; k++) {
+        if (x[k] < low) low = x[k];
+        if (x[k] > high) high = x[k];
+    }
+    bool from_low = fabsf(low) > fabsf(high);
+    float edge = from_low ? low : high, step = (high - low) / top;
+    if (!(step > 1e-7f)) step = 1e-7f;
+    if (!from_low) step = -step;
+    float z = rintf(edge / step);
+    *scale = z != 0 ? edge / z : step;
+    *bias = z != 0 ? edge : 0;
+}
+
+fore_status fore_quantize_rows(const fore_qweight *w, void *q, void *scales, void *biases, fore_dtype source,
+                               const void *rows, fore_error *err) {
+    if (source != FORE_DTYPE_BF16 && source != FORE_DTYPE_F32)
+        return fore_fail(err, FORE_ERR_UNSUPPORTED, "quant: expected a matrix of f32 or bf16 to quantise");
+    unsigned char *to = q, *to_scale = scales, *to_bias = biases;
+    const float top = (float)((1 << w->bits) - 1);
+    size_t group = (size_t)w->group;
+    for (size_t i = 0; i < (size_t)w->N * group_count(w); i++) { /* groups of all rows follow each other */
+        float x[128] = {0}, scale, bias;
+        bool finite = true;
+        for (size_t k = 0; k < group; k++) {
+            x[k] = source_value(source, rows, i * group + k);
+            finite = finite && isfinite(x[k]);
+        }
+        if (finite) {
+            affine_of(x, w->group, top, &scale, &bias);
+            scale = store_rounded(w->dtype, to_scale + 2 * i, scale);
+            bias = store_rounded(w->dtype, to_bias + 2 * i, bias);
+            finite = isfinite(scale) && isfinite(bias);
+        }
+        if (!finite)
+            return fore_fail(err, FORE_ERR_FORMAT,
+                             "quant: row %zu, from column %zu: weights that are not finite, or too large for 16-bit "
+                             "scales; keep this matrix as it is",
+                             i / group_count(w), i % group_count(w) * group);
+        for (size_t k = 0; k < group; k++) {
+            float v = scale != 0 ? rintf((x[k] - bias) / scale) : 0;
+            unsigned u = v > 0 ? (unsigned)(v < top ? v : top) : 0;
+            size_t at = i * group + k;
+            if (w->bits == 8) to[at] = (unsigned char)u;
+            else if (at % 2 == 0) to[at / 2] = (unsigned char)u;
+            else to[at / 2] |= (unsigned char)(u << 4);
+        }
+    }
+    return FORE_OK;
+}

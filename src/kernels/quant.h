@@ -1,0 +1,43 @@
+/* The quantised format: affine, 4 or 8 bits, groups of 32, 64 or 128 neighbours along K: w = scale * q + bias with q in
+ * 0 .. 2^bits - 1. Knows bytes, not models.
+ *
+ * Stored form (that of MLX checkpoints), all little-endian, any alignment:
+ *   q       [N, K*bits/32] uint32: weight k of a row is bits (k*bits) % 32 up of word k*bits/32
+ *   scales, biases [N, K/group], bf16 or f16
+ *
+ * Panel form, which the kernels stream; lanes are outputs. ceil(N/16) panels follow each other, panel p for the outputs
+ * 16p .. 16p+15, outputs past N all zero. A panel is K/group blocks, one a group, in order. A block is
+ *   scale[16], bias[16]  16 bits each: 64 bytes
+ *   4 bits: for each 8 neighbours k.. along K, 64 bytes: byte 4*lane + j = q[k+j] | q[k+4+j] << 4, j < 4
+ *   8 bits: for each 4 neighbours k.. along K, 64 bytes: byte 4*lane + j = q[k+j], j < 4
+ * so that every block begins at a multiple of 64 bytes: 64 + 2 * bits * group bytes. */
+#ifndef FORE_KERNELS_QUANT_H
+#define FORE_KERNELS_QUANT_H
+
+#include "kernels/kern.h"
+
+/* Checks a shape (bits, group, dtype of the scales, N and K >= 1, group divides K) and tells its bytes in panel form.
+ * FORE_ERR_UNSUPPORTED or FORE_ERR_LIMIT (too large to count) with a message; *size is then 0. */
+fore_status fore_qweight_check(int bits, int group, int64_t N, int64_t K, fore_dtype dtype, size_t *size, fore_error *err);
+/* Bytes of the stored form of a checked shape: of q, and of scales or biases each. */
+size_t fore_qweight_stored_q(const fore_qweight *w);
+size_t fore_qweight_stored_affine(const fore_qweight *w);
+
+/* Stored form to panels; w has a checked shape, its `panels` are not read. Writes all bytes of `panels`. */
+void fore_qweight_pack(const fore_qweight *w, void *panels, const void *q, const void *scales, const void *biases);
+/* Rows of a matrix [N,K] (f32 or bf16, little-endian, any alignment) to the stored form of w's shape, by MLX's rule: with
+ * low and high of the group, edge = the one farther from 0 (high on a tie),
+ *   scale = max((high - low) / (2^bits - 1), 1e-7), positive when the edge is low, else negative;
+ *   z = round(edge / scale); z != 0: scale = edge / z, bias = edge; z == 0: bias = 0;
+ * both are rounded to dtype, and q = round((w - bias) / scale) of the rounded ones (0 for scale 0), kept in range. All in
+ * f32, ties to even. FORE_ERR_FORMAT where a weight is not finite or a scale or bias is too large for dtype. */
+fore_status fore_quantize_rows(const fore_qweight *w, void *q, void *scales, void *biases, fore_dtype source,
+                               const void *rows, fore_error *err);
+
+/* One weight of panels, and one group's scale and bias, widened exactly. */
+int fore_qweight_q(const fore_qweight *w, int n, int k);
+void fore_qweight_affine(const fore_qweight *w, int n, int group, float *scale, float *bias);
+/* row[k] = fma(scale, q, bias) for k < K */
+void fore_qweight_dequantize(const fore_qweight *w, int n, float *row);
+
+#endif

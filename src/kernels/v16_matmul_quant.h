@@ -1,0 +1,261 @@
+/* Quantised products: lanes are the 16 outputs of a panel (quant.h has its layout); see v16.h and mm_q4 in kern.h. The
+ * integer products within a group are exact in any order; the rest follows the contract step by step.
+ *
+ * Few rows: the panels stream through once, each used for all rows while it is in the first cache.
+ * Many rows: V16_MMQ_PANELS panels, V16_MMQ_DEPTH of K at a time, are spread into a buffer of the first or second cache
+ * (scales and biases to f32, weights to bytes) and used by all tiles of rows. Between blocks of K the sums wait in y.
+ * They take V16_MMQ_GROUP rows at a time, whose x and y stay in the second cache.
+ *
+ * Set by the including file: V16_MMQ_FEW(X) lists X(R) for R = 1 .. V16_MMQ_STREAM_ROWS, the rows of a tile of the first
+ * way, which is taken for up to V16_MMQ_DIRECT rows; V16_MMQ_TILED(X) lists X(R) up to V16_MMQ_ROWS, the rows of a tile
+ * of the second. V16_MMQ_DOT: v16i_add_dot(sum, w, x) adds the four products of each lane in one go. */
+#ifndef FORE_KERNELS_V16_MATMUL_QUANT_H
+#define FORE_KERNELS_V16_MATMUL_QUANT_H
+
+#include <string.h>
+
+#include "kernels/kern.h"
+
+/* The forms of weights: packed with 4 or 8 bits, and spread from either into bytes. */
+enum { V16_Q4, V16_Q8, V16_SPREAD4, V16_SPREAD8 };
+enum {
+    V16_MMQ_STEP = 32,          /* K of a step, which divides every group */
+    V16_MMQ_DEPTH = 512,        /* K of a block */
+    V16_MMQ_HEAD = 64,          /* bytes of a packed group's scales and biases */
+    V16_MMQ_SPREAD_HEAD = 128,  /* the same, spread */
+    V16_MMQ_AHEAD = 2048,       /* bytes that the few rows' way asks for in advance */
+    V16_MMQ_GROUP = 128,        /* rows that go through all outputs before the next ones */
+    V16_MMQ_MOST = 24,          /* sums of a tile */
+};
+
+/* Bytes of one step of 16 outputs. */
+FORE_INLINE size_t v16_mmq_step(const int form) {
+    return form == V16_Q4 ? 16 * V16_MMQ_STEP / 2 : 16 * V16_MMQ_STEP;
+}
+FORE_INLINE size_t v16_mmq_head(const int form) {
+    return form == V16_Q4 || form == V16_Q8 ? V16_MMQ_HEAD : V16_MMQ_SPREAD_HEAD;
+}
+
+/* sum[r,b] += the products of a step, R rows with B panels that lie `panel` bytes apart. */
+#ifdef V16_MMQ_DOT
+FORE_INLINE void v16_mmq_products(const int form, const int R, const int B, v16i *sum, const unsigned char *w,
+                                  size_t panel, const int8_t *x, size_t row) {
+    if (form == V16_Q4) {
+        FORE_UNROLL for (int k = 0; k < V16_MMQ_STEP; k += 8) {
+            v16b low[V16_MMQ_MOST], high[V16_MMQ_MOST];
+            FORE_UNROLL for (int b = 0; b < B; b++) {
+                v16b both = v16b_load(w + (size_t)b * panel + 8 * k);
+                low[b] = v16b_low(both), high[b] = v16b_high(both);
+            }
+            FORE_UNROLL for (int r = 0; r < R; r++) {
+                v16b first = v16b_same4(x + (size_t)r * row + k), second = v16b_same4(x + (size_t)r * row + k + 4);
+                FORE_UNROLL for (int b = 0; b < B; b++) {
+                    sum[r * B + b] = v16i_add_dot(sum[r * B + b], low[b], first);
+                    sum[r * B + b] = v16i_add_dot(sum[r * B + b], high[b], second);
+                }
+            }
+        }
+    } else {
+        FORE_UNROLL for (int k = 0; k < V16_MMQ_STEP; k += 4) {
+            v16b weight[V16_MMQ_MOST];
+            FORE_UNROLL for (int b = 0; b < B; b++) weight[b] = v16b_load(w + (size_t)b * panel + 16 * k);
+            FORE_UNROLL for (int r = 0; r < R; r++) {
+                v16b in = v16b_same4(x + (size_t)r * row + k);
+                FORE_UNROLL for (int b = 0; b < B; b++) sum[r * B + b] = v16i_add_dot(sum[r * B + b], weight[b], in);
+            }
+        }
+    }
+}
+#else
+/* In 16 bits, which eight products of 4-bit weights do not overflow; weights of 8 bits are taken in two halves. */
+FORE_INLINE void v16_mmq_products(const int form, const int R, const int B, v16i *sum, const unsigned char *w,
+                                  size_t panel, const int8_t *x, size_t row) {
+    const bool halves = form == V16_Q8 || form == V16_SPREAD8;
+    v16h low[V16_MMQ_MOST], high[V16_MMQ_MOST];
+    FORE_UNROLL for (int i = 0; i < R * B; i++) low[i] = high[i] = v16h_zero();
+    FORE_UNROLL for (int k = 0; k < V16_MMQ_STEP; k += form == V16_Q4 ? 8 : 4) {
+        FORE_UNROLL for (int b = 0; b < B; b++) {
+            v16b both = v16b_load(w + (size_t)b * panel + (form == V16_Q4 ? 8 : 16) * k);
+            v16b one = form == V16_SPREAD4 ? both : v16b_low(both), two = v16b_high(both);
+            FORE_UNROLL for (int r = 0; r < R; r++) {
+                const int i = r * B + b;
+                v16b in = v16b_same4(x + (size_t)r * row + k);
+                low[i] = v16h_add_products(low[i], one, in);
+                if (form == V16_Q4)
+                    low[i] = v16h_add_products(low[i], two, v16b_same4(x + (size_t)r * row + k + 4));
+                else if (halves)
+                    high[i] = v16h_add_products(high[i], two, in);
+            }
+        }
+    }
+    FORE_UNROLL for (int i = 0; i < R * B; i++) {
+        sum[i] = v16i_add_sums(sum[i], low[i], 1);
+        if (halves) sum[i] = v16i_add_sums(sum[i], high[i], 16);
+    }
+}
+#endif
+
+/* Scales (which = 0) or biases (1) of a group's 16 outputs. */
+FORE_INLINE v16 v16_mmq_affine(const int form, bool bf16, const unsigned char *head, const int which) {
+    if (form == V16_SPREAD4 || form == V16_SPREAD8) return v16_load_f32(head + 64 * which);
+    return bf16 ? v16_load_bf16(head + 32 * which) : v16_load_f16(head + 32 * which);
+}
+
+/* A tile of R rows and B panels over `groups` groups; y, q, scale and sum begin at the first of its rows, y at its first
+ * output. The last panel has `last` outputs. The sums begin from 0 or from y, and end in y. */
+FORE_INLINE void v16_mmq_tile(const int form, const int R, const int B, float *y, size_t ldy, size_t last,
+                              const fore_qrows *x, const unsigned char *w, size_t panel, size_t groups, size_t group,
+                              bool bf16, bool begin, const bool ahead) {
+    v16 acc[V16_MMQ_MOST];
+    FORE_UNROLL for (int r = 0; r < R; r++)
+        FORE_UNROLL for (int b = 0; b < B; b++) {
+            const float *from = y + (size_t)r * ldy + 16 * b;
+            if (!ahead) __builtin_prefetch(from, 1); /* rows of y lie far apart */
+            acc[r * B + b] = begin ? v16_zero() : b == B - 1 && last < 16 ? v16_load_n(from, last) : v16_load(from);
+        }
+    for (size_t g = 0; g < groups; g++) {
+        v16i sum[V16_MMQ_MOST];
+        FORE_UNROLL for (int i = 0; i < R * B; i++) sum[i] = v16i_zero();
+        const unsigned char *head = w;
+        const int8_t *q = x->q + g * group;
+        if (ahead) FORE_PREFETCH(w, V16_MMQ_AHEAD);
+        w += v16_mmq_head(form);
+        for (size_t k = 0; k < group; k += V16_MMQ_STEP, w += v16_mmq_step(form)) {
+            if (ahead) {
+                FORE_UNROLL for (int line = 0; line < (int)(v16_mmq_step(form) / 64); line++)
+                    FORE_PREFETCH(w, V16_MMQ_AHEAD + 64 * (size_t)line);
+            }
+            v16_mmq_products(form, R, B, sum, w, panel, q + k, x->row);
+        }
+        v16 scale[V16_MMQ_MOST], bias[V16_MMQ_MOST];
+        FORE_UNROLL for (int b = 0; b < B; b++) {
+            scale[b] = v16_mmq_affine(form, bf16, head + (size_t)b * panel, 0);
+            bias[b] = v16_mmq_affine(form, bf16, head + (size_t)b * panel, 1);
+        }
+        FORE_UNROLL for (int r = 0; r < R; r++) {
+            v16 by = v16_set1(x->scale[(size_t)r * x->groups + g]), add = v16_set1(x->sum[(size_t)r * x->groups + g]);
+            FORE_UNROLL for (int b = 0; b < B; b++) {
+                const int i = r * B + b;
+                acc[i] = v16_fma(v16_mul(scale[b], by), v16_of_int(sum[i]), acc[i]);
+                acc[i] = v16_fma(bias[b], add, acc[i]);
+            }
+        }
+    }
+    FORE_UNROLL for (int r = 0; r < R; r++)
+        FORE_UNROLL for (int b = 0; b < B; b++) {
+            float *to = y + (size_t)r * ldy + 16 * b;
+            if (b == B - 1 && last < 16) v16_store_n(to, acc[r * B + b], last);
+            else v16_store(to, acc[r * B + b]);
+        }
+}
+
+FORE_INLINE fore_qrows v16_mmq_from(const fore_qrows *x, size_t t, size_t k, size_t group) {
+    size_t at = t * x->groups + k / group;
+    return (fore_qrows){x->q + t * x->row + k, x->scale + at, x->sum + at, x->row, x->groups};
+}
+
+/* The first way: panels n0/16 on, tiles of R rows; where R does not divide T, the last one computes some rows twice. */
+FORE_INLINE void v16_mmq_direct(const int form, const int R, float *y, size_t ldy, const fore_qrows *x,
+                                const fore_qweight *W, size_t T, size_t n0, size_t n1) {
+    size_t group = (size_t)W->group, groups = (size_t)W->K / group, last = T - (size_t)R;
+    size_t panel = groups * (v16_mmq_head(form) + group / V16_MMQ_STEP * v16_mmq_step(form));
+    const unsigned char *w = (const unsigned char *)W->panels + n0 / 16 * panel;
+    for (size_t n = n0; n < n1; n += 16, w += panel)
+        for (size_t t = 0; t < T; t += (size_t)R) {
+            size_t from = t < last ? t : last;
+            fore_qrows rows = v16_mmq_from(x, from, 0, group);
+            v16_mmq_tile(form, R, 1, y + from * ldy + n, ldy, n1 - n < 16 ? n1 - n : 16, &rows, w, panel, groups, group,
+                         W->dtype == FORE_DTYPE_BF16, true, true);
+        }
+}
+
+/* One packed panel's groups to spread ones. */
+FORE_INLINE void v16_mmq_spread(const int form, unsigned char *to, const unsigned char *w, size_t groups, size_t group,
+                                bool bf16) {
+    for (size_t g = 0; g < groups; g++) {
+        v16 scale = v16_mmq_affine(form, bf16, w, 0), bias = v16_mmq_affine(form, bf16, w, 1);
+        memcpy(to, &scale, sizeof scale);
+        memcpy(to + 64, &bias, sizeof bias);
+        to += V16_MMQ_SPREAD_HEAD, w += V16_MMQ_HEAD;
+        if (form == V16_Q4) {
+            for (size_t k = 0; k < group; k += 8, to += 128, w += 64) {
+                v16b both = v16b_load(w);
+                v16b_store(to, v16b_low(both));
+                v16b_store(to + 64, v16b_high(both));
+            }
+        } else {
+            memcpy(to, w, 16 * group);
+            to += 16 * group, w += 16 * group;
+        }
+    }
+}
+
+/* All rows with B spread panels. */
+FORE_INLINE void v16_mmq_tiles(const int form, const int B, float *y, size_t ldy, size_t last, const fore_qrows *x,
+                               const unsigned char *w, size_t panel, size_t T, size_t k, size_t groups, size_t group) {
+    size_t tiles = (T + V16_MMQ_ROWS - 1) / V16_MMQ_ROWS;
+    for (size_t i = 0; i < tiles; i++) {
+        size_t t = T * i / tiles, R = T * (i + 1) / tiles - t;
+        fore_qrows rows = v16_mmq_from(x, t, k, group);
+        switch (R) {
+#define V16_CASE(r) \
+    case r: v16_mmq_tile(form, r, B, y + t * ldy, ldy, last, &rows, w, panel, groups, group, true, k == 0, false); break;
+            V16_MMQ_TILED(V16_CASE)
+#undef V16_CASE
+        }
+    }
+}
+
+/* The second way. */
+FORE_INLINE void v16_mmq_many(const int form, float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, size_t T,
+                              size_t n0, size_t n1) {
+    const int spread = form == V16_Q4 ? V16_SPREAD4 : V16_SPREAD8;
+    _Alignas(64) unsigned char buffer[V16_MMQ_PANELS * (V16_MMQ_DEPTH * 16 + V16_MMQ_DEPTH / 32 * V16_MMQ_SPREAD_HEAD)];
+    size_t group = (size_t)W->group, K = (size_t)W->K;
+    size_t packed = V16_MMQ_HEAD + group / V16_MMQ_STEP * v16_mmq_step(form), wide = V16_MMQ_SPREAD_HEAD + 16 * group;
+    for (size_t n = n0; n < n1;) {
+        size_t B = n1 - n > 16 * (V16_MMQ_PANELS - 1) ? V16_MMQ_PANELS : 1, outputs = n1 - n < 16 * B ? n1 - n : 16 * B;
+        size_t last = outputs - 16 * (B - 1);
+        for (size_t k = 0; k < K; k += V16_MMQ_DEPTH) {
+            size_t groups = (K - k < V16_MMQ_DEPTH ? K - k : V16_MMQ_DEPTH) / group;
+            const unsigned char *w = (const unsigned char *)W->panels + (n / 16 * (K / group) + k / group) * packed;
+            for (size_t b = 0; b < B; b++)
+                v16_mmq_spread(form, buffer + b * groups * wide, w + b * (K / group) * packed, groups, group,
+                               W->dtype == FORE_DTYPE_BF16);
+            if (B == 1) v16_mmq_tiles(spread, 1, y + n, ldy, last, x, buffer, groups * wide, T, k, groups, group);
+            else v16_mmq_tiles(spread, V16_MMQ_PANELS, y + n, ldy, last, x, buffer, groups * wide, T, k, groups, group);
+        }
+        n += outputs;
+    }
+}
+
+FORE_INLINE void v16_mmq(const int form, float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, int rows,
+                         int n0, int n1) {
+    if (rows < 1) return;
+    size_t T = (size_t)rows;
+    if (T > V16_MMQ_DIRECT) {
+        size_t passes = (T + V16_MMQ_GROUP - 1) / V16_MMQ_GROUP, group = (T + passes - 1) / passes;
+        for (size_t t = 0; t < T; t += group) {
+            fore_qrows part = v16_mmq_from(x, t, 0, (size_t)W->group);
+            v16_mmq_many(form, y + t * ldy, ldy, &part, W, T - t < group ? T - t : group, (size_t)n0, (size_t)n1);
+        }
+        return;
+    }
+    size_t tiles = (T + V16_MMQ_STREAM_ROWS - 1) / V16_MMQ_STREAM_ROWS;
+    switch ((T + tiles - 1) / tiles) {
+#define V16_CASE(r) \
+    case r: v16_mmq_direct(form, r, y, ldy, x, W, T, (size_t)n0, (size_t)n1); break;
+        V16_MMQ_FEW(V16_CASE)
+#undef V16_CASE
+    }
+}
+
+static void v16_mm_q4(float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, int T, int n0, int n1) {
+    v16_mmq(V16_Q4, y, ldy, x, W, T, n0, n1);
+}
+
+static void v16_mm_q8(float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, int T, int n0, int n1) {
+    v16_mmq(V16_Q8, y, ldy, x, W, T, n0, n1);
+}
+
+#endif
