@@ -1,7 +1,7 @@
 /* What drafting costs and can bring on this machine, by depth: tokens a second against depth 0, once with every draft wrong
  * (the head works for nothing), once with every draft right (replayed from a recorded answer: the ceiling, the head's cost
  * left out and put back by its measured time). Depths take turns with depth 0, so that the machine's mood hits both.
- * usage: drafts [--tokens N] [--runs N] [--threads N] [--isa NAME] FOLDER */
+ * usage: drafts [--tokens N] [--runs N] [--threads N] [--isa NAME] [--only wrong|right] FOLDER */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +108,7 @@ static void compare(machine *m, const char *name, fore_draft draft, int runs, do
 
 int main(int argc, char **argv) {
     int runs = 3, tokens = 96;
-    const char *dir = NULL;
+    const char *dir = NULL, *only = "";
     fore_model_options mo = {0};
     fore_session_options so = {.context = 4096};
     for (int i = 1; i < argc; i++) {
@@ -116,10 +116,11 @@ int main(int argc, char **argv) {
         else if (!strcmp(argv[i], "--runs") && i + 1 < argc) runs = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--threads") && i + 1 < argc) so.threads = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--isa") && i + 1 < argc) mo.isa = argv[++i];
+        else if (!strcmp(argv[i], "--only") && i + 1 < argc) only = argv[++i];
         else dir = argv[i];
     }
     if (!dir || runs < 1 || runs > MAX_RUNS || tokens < 16 || tokens > MAX_TOKENS) {
-        fprintf(stderr, "usage: drafts [--tokens 16..%d] [--runs 1..%d] [--threads N] [--isa NAME] FOLDER\n", MAX_TOKENS, MAX_RUNS);
+        fprintf(stderr, "usage: drafts [--tokens 16..%d] [--runs 1..%d] [--threads N] [--isa NAME] [--only wrong|right] FOLDER\n", MAX_TOKENS, MAX_RUNS);
         return 2;
     }
     static machine m;
@@ -133,16 +134,17 @@ int main(int argc, char **argv) {
     printf("%s: %.2f G parameters, %s, %s kernels; %d tokens, median of %d\n", dir,
            (double)(info.text_parameters + info.vision_parameters + info.mtp_parameters) / 1e9, info.dtypes, info.isa, tokens, runs);
     cost warm = generate(&m, (fore_draft){0});
+    bool wrong = strcmp(only, "right") != 0, right = strcmp(only, "wrong") != 0;
     printf("depth 0        %6.2f tok/s\n\nevery draft wrong\n", 1 / warm.per_token);
     double head = 0;
     char name[32];
-    for (int d = 1; info.mtp_attached && d <= FORE_DRAFT_MAX; d++) {
+    for (int d = 1; info.mtp_attached && d <= (wrong ? FORE_DRAFT_MAX : 1); d++) { /* one depth tells the head's cost */
         snprintf(name, sizeof name, "  depth %d", d);
         compare(&m, name, (fore_draft){.depth = d, .wrong = true}, runs, 0, &head);
     }
-    if (info.mtp_attached) compare(&m, "  auto", (fore_draft){.depth = FORE_DRAFT_AUTO, .wrong = true}, runs, 0, NULL);
-    printf("\nevery draft right (replayed)\n");
-    for (int d = 1; d <= FORE_DRAFT_MAX; d++) {
+    if (wrong && info.mtp_attached) compare(&m, "  auto", (fore_draft){.depth = FORE_DRAFT_AUTO, .wrong = true}, runs, 0, NULL);
+    if (right) printf("\nevery draft right (replayed)\n");
+    for (int d = 1; right && d <= FORE_DRAFT_MAX; d++) {
         snprintf(name, sizeof name, "  depth %d", d);
         compare(&m, name, (fore_draft){.depth = d, .replay = m.answer, .replay_count = m.answered}, runs, head, NULL);
     }
