@@ -14,32 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "foresight.h"
+#include "measure.h"
 
 enum { MAX_RUNS = 99, PREFILL = 512, DECODE = 32, SIDE = 448, STREAM_MB = 1024, MAX_THREADS = 256, CONTEXT = 4096 };
 enum { VISION_START = 248053, VISION_END = 248054, IMAGE_PAD = 248056 };
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void must(fore_status status, const fore_error *err) {
-    if (status == FORE_OK) return;
-    fprintf(stderr, "bench: %s\n", err->text);
-    exit(1);
-}
-
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, by_size);
-    return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
-}
 
 /* ---- a plain streaming read of memory ---------------------------------------------------------------------------- */
 

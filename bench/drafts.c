@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "foresight.h"
+#include "measure.h"
 
 enum { MAX_TOKENS = 2048, MAX_RUNS = 31, PROMPT = 64 };
 
@@ -25,28 +25,6 @@ typedef struct cost {
     double verify;     /* seconds a round of the trunk */
     uint64_t drafted, rounds;
 } cost;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void must(fore_status status, const fore_error *err) {
-    if (status == FORE_OK) return;
-    fprintf(stderr, "drafts: %s\n", err->text);
-    exit(1);
-}
-
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, by_size);
-    return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
-}
 
 /* Generates the answer with the given drafting; the tokens must be those of the first time. */
 static cost generate(machine *m, fore_draft draft) {

@@ -5,6 +5,7 @@
 #define FORE_CHECKPOINT_CONFIG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/arena.h"
@@ -27,6 +28,12 @@ typedef struct fore_text_config {
     int max_position_embeddings;
     int mtp_num_hidden_layers; /* 0: no head declared */
 } fore_text_config;
+
+/* Channels of a linear layer's convolution: queries, keys, values. */
+static inline size_t fore_linear_channels(const fore_text_config *t) {
+    return 2 * (size_t)t->linear_num_key_heads * (size_t)t->linear_key_head_dim +
+           (size_t)t->linear_num_value_heads * (size_t)t->linear_value_head_dim;
+}
 
 typedef struct fore_vision_config {
     int depth, hidden_size, intermediate_size, num_heads, in_channels, patch_size, temporal_patch_size, spatial_merge_size;

@@ -17,12 +17,11 @@ void fore_session_digest(const fore_session *s, uint8_t digest[32]) {
     crypto_generichash_update(&h, (const unsigned char *)s->ids, S * sizeof *s->ids);
     crypto_generichash_update(&h, (const unsigned char *)&s->pending, sizeof s->pending);
     size_t dk = (size_t)t->linear_key_head_dim, nv = (size_t)t->linear_num_value_heads, dv = (size_t)t->linear_value_head_dim;
-    size_t channels = 2 * (size_t)t->linear_num_key_heads * dk + nv * dv;
     for (int i = 0; i < t->num_hidden_layers; i++) {
         const fore_layer_state *l = &s->state.layers[i];
         if (!t->full_attention[i]) {
             add_floats(&h, l->S, nv * dk * dv);
-            add_floats(&h, l->conv, ((size_t)t->linear_conv_kernel_dim - 1) * channels);
+            add_floats(&h, l->conv, ((size_t)t->linear_conv_kernel_dim - 1) * fore_linear_channels(t));
             continue;
         }
         for (int head = 0; head < t->num_key_value_heads; head++) {

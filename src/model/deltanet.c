@@ -17,19 +17,14 @@ typedef struct delta_job {
     float *o;           /* [T, nv, dv] */
 } delta_job;
 
-static size_t channels_of(const fore_text_config *t) {
-    return 2 * (size_t)t->linear_num_key_heads * (size_t)t->linear_key_head_dim +
-           (size_t)t->linear_num_value_heads * (size_t)t->linear_value_head_dim;
-}
-
 size_t fore_deltanet_columns(const fore_text_config *t) {
     size_t nv = (size_t)t->linear_num_value_heads;
-    return 2 * channels_of(t) + 2 * nv * (size_t)t->linear_value_head_dim + 4 * nv;
+    return 2 * fore_linear_channels(t) + 2 * nv * (size_t)t->linear_value_head_dim + 4 * nv;
 }
 
 /* Moves the convolution's window of channels c0..c1-1 past T raw rows: it keeps what goes in, before convolution and silu. */
 static void shift_window(const fore_text_config *t, float *prev, const float *u, int T, size_t c0, size_t c1) {
-    size_t C = channels_of(t);
+    size_t C = fore_linear_channels(t);
     int K = t->linear_conv_kernel_dim;
     for (int i = 0; i < K - 1; i++) {
         int row = T - (K - 1) + i;
@@ -40,7 +35,7 @@ static void shift_window(const fore_text_config *t, float *prev, const float *u,
 
 static void convolve(const delta_job *j, size_t c0, size_t c1) {
     const fore_pass *p = j->pass;
-    size_t C = channels_of(p->text);
+    size_t C = fore_linear_channels(p->text);
     p->engine->kern->conv_silu(j->c, C, j->u, C, j->state->conv, j->layer->conv, p->T, (int)c0, (int)c1, (int)C,
                                p->text->linear_conv_kernel_dim);
     if (!p->window) shift_window(p->text, j->state->conv, j->u, p->T, c0, c1);
@@ -53,7 +48,7 @@ static void head_task(void *context, int g, int worker) {
     const fore_kern *kern = p->engine->kern;
     int dk = t->linear_key_head_dim, dv = t->linear_value_head_dim, nv = t->linear_num_value_heads;
     int rep = nv / t->linear_num_key_heads, h0 = g * rep;
-    size_t C = channels_of(t), kd = (size_t)t->linear_num_key_heads * (size_t)dk, vd = (size_t)nv * (size_t)dv;
+    size_t C = fore_linear_channels(t), kd = (size_t)t->linear_num_key_heads * (size_t)dk, vd = (size_t)nv * (size_t)dv;
     size_t q0 = (size_t)g * (size_t)dk, k0 = kd + q0, v0 = 2 * kd + (size_t)h0 * (size_t)dv;
     convolve(j, q0, q0 + (size_t)dk);
     convolve(j, k0, k0 + (size_t)dk);
@@ -93,7 +88,7 @@ static void head_task(void *context, int g, int worker) {
 void fore_deltanet(const fore_pass *p, const fore_layer *layer, int index, fore_layer_state *state, const float *x, float *y) {
     const fore_text_config *t = p->text;
     int C = t->hidden_size;
-    size_t T = (size_t)p->T, channels = channels_of(t), nv = (size_t)t->linear_num_value_heads;
+    size_t T = (size_t)p->T, channels = fore_linear_channels(t), nv = (size_t)t->linear_num_value_heads;
     size_t vd = nv * (size_t)t->linear_value_head_dim;
     delta_job j = {.pass = p, .layer = layer, .state = state};
     j.u = p->scratch->wide;
@@ -137,7 +132,7 @@ static void replay_task(void *context, int g, int worker) {
     const fore_text_config *t = p->text;
     int dk = t->linear_key_head_dim, dv = t->linear_value_head_dim, nv = t->linear_num_value_heads;
     int rep = nv / t->linear_num_key_heads, h0 = g * rep;
-    size_t C = channels_of(t), kd = (size_t)t->linear_num_key_heads * (size_t)dk;
+    size_t C = fore_linear_channels(t), kd = (size_t)t->linear_num_key_heads * (size_t)dk;
     size_t q0 = (size_t)g * (size_t)dk, k0 = kd + q0, v0 = 2 * kd + (size_t)h0 * (size_t)dv;
     shift_window(t, j->state->conv, j->window->u, j->n, q0, q0 + (size_t)dk);
     shift_window(t, j->state->conv, j->window->u, j->n, k0, k0 + (size_t)dk);

@@ -14,11 +14,6 @@ static bool add_floats(size_t *total, size_t a, size_t b, size_t c, size_t d) {
            !__builtin_add_overflow(*total, n, total);
 }
 
-static size_t conv_channels(const fore_text_config *t) {
-    return 2 * (size_t)t->linear_num_key_heads * (size_t)t->linear_key_head_dim +
-           (size_t)t->linear_num_value_heads * (size_t)t->linear_value_head_dim;
-}
-
 fore_status fore_state_plan(const fore_text_config *t, int capacity, size_t *kv_bytes, size_t *recurrent_bytes, fore_error *err) {
     size_t panels = ((size_t)capacity + FORE_LANES - 1) / FORE_LANES, heads = (size_t)t->num_key_value_heads, D = (size_t)t->head_dim;
     *kv_bytes = *recurrent_bytes = ALIGN;
@@ -30,7 +25,7 @@ fore_status fore_state_plan(const fore_text_config *t, int capacity, size_t *kv_
             fits = fits &&
                    add_floats(recurrent_bytes, (size_t)t->linear_num_value_heads, (size_t)t->linear_key_head_dim,
                               (size_t)t->linear_value_head_dim, 1) &&
-                   add_floats(recurrent_bytes, (size_t)t->linear_conv_kernel_dim - 1, conv_channels(t), 1, 1);
+                   add_floats(recurrent_bytes, (size_t)t->linear_conv_kernel_dim - 1, fore_linear_channels(t), 1, 1);
         }
     }
     if (!fits) return fore_fail(err, FORE_ERR_LIMIT, "state: a context of %d tokens does not fit the address space", capacity);
@@ -58,7 +53,7 @@ fore_status fore_state_new(const fore_text_config *t, int capacity, fore_state *
             l->v = fore_carve(&kv, heads * (size_t)capacity * D);
         } else {
             l->S = fore_carve(&recurrent, (size_t)t->linear_num_value_heads * (size_t)t->linear_key_head_dim * (size_t)t->linear_value_head_dim);
-            l->conv = fore_carve(&recurrent, ((size_t)t->linear_conv_kernel_dim - 1) * conv_channels(t));
+            l->conv = fore_carve(&recurrent, ((size_t)t->linear_conv_kernel_dim - 1) * fore_linear_channels(t));
         }
     }
     return FORE_OK;

@@ -3,13 +3,8 @@
 
 #include "model/trunk.h"
 
-static size_t channels_of(const fore_text_config *t) {
-    return 2 * (size_t)t->linear_num_key_heads * (size_t)t->linear_key_head_dim +
-           (size_t)t->linear_num_value_heads * (size_t)t->linear_value_head_dim;
-}
-
 fore_status fore_window_plan(const fore_text_config *t, int rows, size_t *bytes, fore_error *err) {
-    size_t nv = (size_t)t->linear_num_value_heads, per_row = 2 * channels_of(t) + 2 * nv, linear = 0, total;
+    size_t nv = (size_t)t->linear_num_value_heads, per_row = 2 * fore_linear_channels(t) + 2 * nv, linear = 0, total;
     for (int i = 0; i < t->num_hidden_layers; i++) linear += !t->full_attention[i];
     if (__builtin_mul_overflow(linear, per_row, &total) ||
         __builtin_add_overflow(total, nv * (size_t)t->linear_value_head_dim, &total) ||
@@ -34,8 +29,8 @@ fore_status fore_window_new(const fore_text_config *t, int rows, fore_window *ou
     size_t n = (size_t)rows, nv = (size_t)t->linear_num_value_heads;
     for (int i = 0; i < t->num_hidden_layers; i++) {
         if (t->full_attention[i]) continue;
-        out->layers[i].u = fore_carve(&at, n * channels_of(t));
-        out->layers[i].c = fore_carve(&at, n * channels_of(t));
+        out->layers[i].u = fore_carve(&at, n * fore_linear_channels(t));
+        out->layers[i].c = fore_carve(&at, n * fore_linear_channels(t));
         out->layers[i].beta = fore_carve(&at, n * nv);
         out->layers[i].decay = fore_carve(&at, n * nv);
     }
