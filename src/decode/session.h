@@ -80,7 +80,7 @@ typedef fore_status (*fore_prefill_look)(void *user, int first, int T, const flo
 
 /* Brings the timeline to prepared->ids: reuses a seen prefix (not when `look` is given), runs the tower for the pictures that
  * are new, feeds the trunk chunk by chunk. On success the last row's hidden state is at session->hidden and its index in *last_row.
- * On failure the timeline holds what was fed so far. */
+ * On failure the timeline holds what was fed so far; a cancelled one is empty. */
 fore_status fore_session_prefill(fore_session *session, const fore_request *request, const fore_prepared *prepared,
                                  fore_prefill_look look, void *user, int *last_row, fore_splice *splice, fore_error *err);
 

@@ -216,10 +216,6 @@ static size_t tower_floats(const fore_vision_config *v, int threads, size_t P, s
            (size_t)threads * worker_floats(v, frame);
 }
 
-size_t fore_tower_scratch(const fore_network *network, int threads, size_t patches) {
-    return network->config.has_vision ? tower_floats(&network->config.vision, threads, patches, patches) * sizeof(float) : 0;
-}
-
 fore_status fore_tower_forward(const fore_engine *engine, const fore_network *network, const float *patches, const int grid[3],
                                float *rows, fore_progress progress, void *user, fore_tap tap, void *tap_user, fore_error *err) {
     const fore_vision_config *v = &network->config.vision;

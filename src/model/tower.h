@@ -10,7 +10,5 @@
  * function of its picture: pictures never see each other. FORE_ERR_CANCELLED when progress says so. */
 fore_status fore_tower_forward(const fore_engine *engine, const fore_network *network, const float *patches, const int grid[3],
                                float *rows, fore_progress progress, void *user, fore_tap tap, void *tap_user, fore_error *err);
-/* Bytes of scratch memory for a picture of `patches` patches. */
-size_t fore_tower_scratch(const fore_network *network, int threads, size_t patches);
 
 #endif

@@ -9,8 +9,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "decode/session.h"
-#include "support/golden.h"
+#include "support/timeline.h"
 
 #define MODELS FORE_DATA "/models/"
 #define MOE FORE_DATA "/moe/moe_bf16"
@@ -57,14 +56,20 @@ static void all_depths(fore_session *s, fore_request *r) {
     fore_session_reset(s);
     r->draft.depth = 0;
     run(s, r, &base);
+    size_t base_size, other_size;
+    unsigned char *base_state = timeline_bytes(s, &base_size);
     for (int depth = FORE_DRAFT_AUTO; depth <= FORE_DRAFT_MAX; depth++) {
         if (depth == 0) continue;
         fore_session_reset(s);
         r->draft.depth = depth;
         run(s, r, &other);
         same(&base, &other, depth);
+        unsigned char *other_state = timeline_bytes(s, &other_size);
+        if (base_size != other_size || memcmp(base_state, other_state, base_size)) fail_msg("depth %d: another state", depth);
+        free(other_state);
         if (depth > 0 && base.n > 20) assert_true(other.stats.draft[0].rounds + other.stats.draft[1].rounds > 0);
     }
+    free(base_state);
 }
 
 static const fore_sampling SETTINGS[] = {
@@ -99,24 +104,14 @@ static void close_subject(subject *s) {
 /* 200 tokens after a golden prompt, each setting with its own seeds. */
 static void check_files(const char *dir, const char *path) {
     subject s = open_subject(dir, 512);
-    golden g;
-    golden_open(&g, path);
-    fore_image images[8] = {{0}};
+    prompt p;
+    prompt_open(&p, path);
     fore_request r;
     fore_request_init(&r, s.model);
-    r.id_count = golden_count(golden_find(&g, "input_ids"));
-    r.ids = golden_i32(&g, "input_ids", r.id_count);
-    if (golden_find(&g, "image_grid_thw")) {
-        r.image_count = golden_count(golden_find(&g, "image_grid_thw")) / 3;
-        const int32_t *grids = golden_i32(&g, "image_grid_thw", r.image_count * 3);
-        const float *pixels = golden_f32(&g, "pixel_values", golden_count(golden_find(&g, "pixel_values")));
-        for (size_t i = 0; i < r.image_count; i++) {
-            memcpy(images[i].grid, grids + 3 * i, sizeof images[i].grid);
-            images[i].patches = pixels;
-            pixels += (size_t)(grids[3 * i] * grids[3 * i + 1] * grids[3 * i + 2]) * 1536;
-        }
-        r.images = images;
-    }
+    r.ids = p.ids;
+    r.id_count = p.n;
+    r.images = p.images;
+    r.image_count = p.image_count;
     r.ignore_eos = true;
     r.max_tokens = 200;
     for (int i = 0; i < SETTING_COUNT; i++) {
@@ -125,7 +120,7 @@ static void check_files(const char *dir, const char *path) {
         r.prefill_chunk = i % 2 ? 7 : 0;
         all_depths(s.session, &r);
     }
-    golden_close(&g);
+    prompt_close(&p);
     close_subject(&s);
 }
 

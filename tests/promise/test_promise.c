@@ -8,39 +8,11 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "decode/session.h"
-#include "support/golden.h"
+#include "support/timeline.h"
 
 #define MODELS FORE_DATA "/models/"
 #define MOE FORE_DATA "/moe/moe_bf16"
 enum { ANSWER = 24 };
-
-/* A prompt of ids and prepared pictures, from a golden file. */
-typedef struct prompt {
-    golden g;
-    fore_image images[8];
-    size_t image_count;
-    const int32_t *ids;
-    size_t n;
-} prompt;
-
-static void open_prompt(prompt *p, const char *path) {
-    *p = (prompt){0};
-    golden_open(&p->g, path);
-    p->n = golden_count(golden_find(&p->g, "input_ids"));
-    p->ids = golden_i32(&p->g, "input_ids", p->n);
-    const fore_tensor *grid = golden_find(&p->g, "image_grid_thw");
-    if (!grid) return;
-    p->image_count = golden_count(grid) / 3;
-    const int32_t *grids = golden_i32(&p->g, "image_grid_thw", p->image_count * 3);
-    const float *pixels = golden_f32(&p->g, "pixel_values", golden_count(golden_find(&p->g, "pixel_values")));
-    size_t row = 0;
-    for (size_t i = 0; i < p->image_count; i++) {
-        memcpy(p->images[i].grid, grids + 3 * i, 3 * sizeof(int));
-        p->images[i].patches = pixels + row * 1536;
-        row += (size_t)(grids[3 * i] * grids[3 * i + 1] * grids[3 * i + 2]);
-    }
-}
 
 /* One way of computing. */
 typedef struct way {
@@ -57,34 +29,6 @@ typedef struct outcome {
     unsigned char *state;
     size_t state_size;
 } outcome;
-
-/* Key/value rows in use, recurrent and convolution state, as one run of bytes. */
-static void keep_state(const fore_session *s, outcome *o) {
-    const fore_text_config *t = &s->model->network.config.text;
-    size_t D = (size_t)t->head_dim, K = (size_t)t->num_key_value_heads, S = (size_t)s->state.length;
-    o->state_size = s->state.recurrent_bytes + (size_t)t->num_hidden_layers * 2 * K * S * D * sizeof(float);
-    o->state = calloc(1, o->state_size);
-    unsigned char *at = o->state;
-    for (int i = 0; i < t->num_hidden_layers; i++) {
-        const fore_layer_state *l = &s->state.layers[i];
-        if (l->S) {
-            size_t n = (size_t)t->linear_num_value_heads * (size_t)t->linear_key_head_dim * (size_t)t->linear_value_head_dim;
-            size_t m = ((size_t)t->linear_conv_kernel_dim - 1) *
-                       (2 * (size_t)t->linear_num_key_heads * (size_t)t->linear_key_head_dim +
-                        (size_t)t->linear_num_value_heads * (size_t)t->linear_value_head_dim);
-            memcpy(at, l->S, n * sizeof(float));
-            memcpy(at + n * sizeof(float), l->conv, m * sizeof(float));
-            at += (n + m) * sizeof(float);
-            continue;
-        }
-        for (size_t h = 0; h < K; h++)
-            for (size_t j = 0; j < S; j++)
-                for (size_t d = 0; d < D; d++, at += 2 * sizeof(float)) {
-                    memcpy(at, &l->k[fore_state_key_at(&s->state, (int)D, (int)h, (int)j, (int)d)], sizeof(float));
-                    memcpy(at + sizeof(float), &l->v[(h * (size_t)s->state.capacity + j) * D + d], sizeof(float));
-                }
-    }
-}
 
 static void compute(const char *dir, const prompt *p, way w, float temperature, outcome *o) {
     fore_error err = {0};
@@ -118,7 +62,7 @@ static void compute(const char *dir, const prompt *p, way w, float temperature, 
         for (size_t i = 0; i < c.id_count; i++) o->answer[o->answered++] = c.ids[i];
     }
     assert_int_equal(o->answered, ANSWER);
-    keep_state(session, o);
+    o->state = timeline_bytes(session, &o->state_size);
     fore_session_free(session);
     fore_model_close(model);
 }
@@ -162,9 +106,9 @@ static void check_prompt(const char *dir, const prompt *p, float temperature) {
 
 static void check_files(const char *dir, const char *path) {
     prompt p;
-    open_prompt(&p, path);
+    prompt_open(&p, path);
     check_prompt(dir, &p, p.image_count ? 0 : 1);
-    golden_close(&p.g);
+    prompt_close(&p);
 }
 
 static void check_golden(const char *model, const char *which) {

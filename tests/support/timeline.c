@@ -1,0 +1,56 @@
+/* Prompts and timelines for tests; see timeline.h. */
+#include "support/timeline.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+void prompt_open(prompt *p, const char *path) {
+    *p = (prompt){0};
+    golden_open(&p->g, path);
+    p->n = golden_count(golden_find(&p->g, "input_ids"));
+    p->ids = golden_i32(&p->g, "input_ids", p->n);
+    const fore_tensor *grid = golden_find(&p->g, "image_grid_thw");
+    if (!grid) return;
+    p->image_count = golden_count(grid) / 3;
+    const int32_t *grids = golden_i32(&p->g, "image_grid_thw", p->image_count * 3);
+    const float *pixels = golden_f32(&p->g, "pixel_values", golden_count(golden_find(&p->g, "pixel_values")));
+    size_t row = 0;
+    for (size_t i = 0; i < p->image_count; i++) {
+        memcpy(p->images[i].grid, grids + 3 * i, 3 * sizeof(int));
+        p->images[i].patches = pixels + row * 1536;
+        row += (size_t)(grids[3 * i] * grids[3 * i + 1] * grids[3 * i + 2]);
+    }
+}
+
+void prompt_close(prompt *p) { golden_close(&p->g); }
+
+unsigned char *timeline_bytes(const fore_session *s, size_t *size) {
+    const fore_text_config *t = &s->model->network.config.text;
+    size_t D = (size_t)t->head_dim, K = (size_t)t->num_key_value_heads, S = (size_t)s->state.length;
+    *size = s->state.recurrent_bytes + (size_t)t->num_hidden_layers * 2 * K * S * D * sizeof(float);
+    unsigned char *bytes = calloc(1, *size), *at = bytes;
+    assert_non_null(bytes);
+    for (int i = 0; i < t->num_hidden_layers; i++) {
+        const fore_layer_state *l = &s->state.layers[i];
+        if (l->S) {
+            size_t n = (size_t)t->linear_num_value_heads * (size_t)t->linear_key_head_dim * (size_t)t->linear_value_head_dim;
+            size_t m = ((size_t)t->linear_conv_kernel_dim - 1) *
+                       (2 * (size_t)t->linear_num_key_heads * (size_t)t->linear_key_head_dim +
+                        (size_t)t->linear_num_value_heads * (size_t)t->linear_value_head_dim);
+            memcpy(at, l->S, n * sizeof(float));
+            memcpy(at + n * sizeof(float), l->conv, m * sizeof(float));
+            at += (n + m) * sizeof(float);
+            continue;
+        }
+        for (size_t h = 0; h < K; h++)
+            for (size_t j = 0; j < S; j++)
+                for (size_t d = 0; d < D; d++, at += 2 * sizeof(float)) {
+                    memcpy(at, &l->k[fore_state_key_at(&s->state, (int)D, (int)h, (int)j, (int)d)], sizeof(float));
+                    memcpy(at + sizeof(float), &l->v[(h * (size_t)s->state.capacity + j) * D + d], sizeof(float));
+                }
+    }
+    return bytes;
+}
