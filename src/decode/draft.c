@@ -133,6 +133,7 @@ void fore_drafter_begin(fore_session *s, const fore_splice *splice) {
 static fore_status append_known(fore_session *s, const fore_splice *splice, const int32_t *ids, int first, int n, const float *hidden,
                                 fore_error *err) {
     if (!n) return FORE_OK;
+    fore_profile_op(&s->engine, FORE_OP_EMBED);
     fore_status st = embed_prompt(s, splice, ids, (size_t)first + 1, (size_t)n, err);
     if (st) return st;
     append(s, splice, first, hidden, n, n, false);
@@ -162,6 +163,7 @@ fore_status fore_drafter_prefill(fore_session *s, const fore_splice *splice, con
 static void embed_carried(fore_session *s) {
     fore_drafter *d = &s->drafter;
     size_t C = (size_t)s->model->network.config.text.hidden_size;
+    fore_profile_op(&s->engine, FORE_OP_EMBED);
     for (int i = 0; i < d->carried; i++) {
         int index = d->base + d->true_rows + i + 1;
         int32_t id = index < s->state.length ? s->ids[index] : s->pending;
@@ -195,6 +197,7 @@ void fore_drafter_follow(fore_session *s, const float *hidden, int n) {
 static int32_t choose_draft(fore_session *s, const float *post, int depth, uint64_t place) {
     fore_drafter *d = &s->drafter;
     fore_trunk_logits(&s->engine, &s->model->network, post, 1, d->logits);
+    fore_profile_op(&s->engine, FORE_OP_SAMPLE);
     if (s->rejection) return fore_rejection_draft(s->rejection, s->sampler, d->logits, depth, place);
     return fore_sampler_choose(s->sampler, d->logits, place);
 }
@@ -216,6 +219,7 @@ int fore_drafter_propose(fore_session *s, int depth, int32_t drafts[FORE_DRAFT_M
         drafts[made++] = id;
         if (made == depth || fore_session_is_end(s, id)) break;
         fore_sampler_count(s->sampler, id, true); /* penalties count what would have been said */
+        fore_profile_op(&s->engine, FORE_OP_EMBED);
         memcpy(d->hidden, d->next, C * sizeof *d->hidden);
         fore_weight_row(s->engine.kern, &network->embed, id, d->embeddings);
         append(s, NULL, first + n - 1 + made, d->hidden, 1, 0, true);

@@ -36,7 +36,9 @@ static int make_drafts(fore_session *s, int depth, int32_t *draft) {
             n++;
         }
     } else {
+        fore_profile_part(&s->engine, FORE_PART_DRAFT);
         n = fore_drafter_propose(s, depth, draft);
+        fore_profile_part(&s->engine, FORE_PART_TRUNK);
     }
     int V = s->model->network.config.text.vocab_size;
     for (int i = 0; i < n; i++) { /* a replayed answer may hold anything */
@@ -52,6 +54,7 @@ static void check(fore_session *s, round *r) {
     const fore_network *network = &s->model->network;
     size_t C = (size_t)network->config.text.hidden_size;
     int n = r->drafts + 1;
+    fore_profile_op(&s->engine, FORE_OP_EMBED);
     int32_t positions[FORE_DRAFT_MAX + 1];
     for (int i = 0; i < n; i++) {
         int32_t id = i ? r->draft[i - 1] : s->pending;
@@ -152,6 +155,7 @@ static void commit(fore_session *s, const round *r, int said) {
     double t0 = fore_session_clock();
     for (int i = 1; i < said; i++) s->ids[r->place + (uint64_t)i - 1] = s->round_ids[i - 1];
     if (r->windowed) fore_trunk_commit(&s->engine, &s->model->network, &s->state, &s->scratch, &s->window, said);
+    fore_profile_part(&s->engine, FORE_PART_DRAFT);
     fore_drafter_follow(s, fore_session_head_input(s), said);
     s->stats.commit_seconds += fore_session_clock() - t0;
 }
@@ -176,7 +180,9 @@ fore_status fore_session_next(fore_session *s, fore_chunk *chunk, fore_error *er
     s->text.data[0] = 0;
     double t0 = fore_session_clock(), draft0 = s->stats.draft_seconds, verify0 = s->stats.verify_seconds;
     round r = {0};
+    fore_profile_start(&s->engine);
     compute(s, &r);
+    fore_profile_op(&s->engine, FORE_OP_SAMPLE);
     double t1 = fore_session_clock();
     fore_finish finish = FORE_FINISH_NONE;
     fore_status st = FORE_OK;
@@ -190,7 +196,9 @@ fore_status fore_session_next(fore_session *s, fore_chunk *chunk, fore_error *er
         s->round_ends[said++] = s->text.size;
     }
     double t2 = fore_session_clock();
+    fore_profile_op(&s->engine, FORE_OP_COMMIT);
     commit(s, &r, said);
+    fore_profile_part(&s->engine, FORE_PART_TRUNK);
     keep_statistics(s, &r, said, agreed, finish != FORE_FINISH_NONE);
     double t3 = fore_session_clock();
     if (s->draft.depth == FORE_DRAFT_AUTO && s->stats.rounds)

@@ -78,7 +78,7 @@ fore_status fore_session_new(const fore_model *model, const fore_session_options
     s->pending = -1;
     fore_pace_init(&s->pace);
     fore_status st = fore_pool_new(threads, &s->pool, err);
-    s->engine = (fore_engine){model->network.kern, s->pool};
+    s->engine = (fore_engine){.kern = model->network.kern, .pool = s->pool};
     if (!st) st = fore_state_new(t, context, &s->state, err);
     if (!st) {
         s->ids = malloc((size_t)context * sizeof *s->ids);
@@ -121,6 +121,7 @@ void fore_session_free(fore_session *s) {
     free(s->hidden);
     free(s->residual);
     free(s->logits);
+    fore_profile_free(s->engine.profile);
     fore_pool_free(s->pool);
     free(s);
 }
@@ -196,6 +197,7 @@ static fore_status take_request(fore_session *s, const fore_request *r, const fo
 fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_error *err) {
     s->active = false;
     s->stats = (fore_stats){0};
+    fore_profile_start(&s->engine);
     fore_scratch_forget(&s->scratch, &s->model->network.config.text);
     double t0 = fore_session_clock();
     fore_prepared p;
@@ -220,6 +222,7 @@ fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_erro
         s->stats.image_tokens = splice.total_pads;
         s->stats.state_bytes = s->state.kv_bytes + s->state.recurrent_bytes;
     }
+    fore_profile_part(&s->engine, FORE_PART_TRUNK);
     fore_splice_free(&splice);
     fore_prepared_free(&p);
     return st;

@@ -1,6 +1,8 @@
 /* Products of activations with weights; see linear.h. The split never touches the summed axis, so it cannot change a bit. */
 #include "model/linear.h"
 
+#include "model/profile.h"
+
 enum { MAX_PRODUCTS = 8, TASKS_PER_THREAD = 8, MIN_OUTPUTS = 32 };
 
 typedef struct linear_job {
@@ -31,6 +33,7 @@ static void linear_task(void *context, int index, int worker) {
 }
 
 void fore_linear(const fore_engine *engine, const float *x, size_t ldx, int T, const fore_product *products, int count) {
+    if (engine->profile) fore_profile_count_products(engine->profile, products, count, T);
     linear_job j = {.kern = engine->kern, .x = x, .ldx = ldx, .T = T, .count = count, .products = products};
     size_t outputs = 0;
     for (int p = 0; p < count; p++) outputs += (size_t)products[p].w->N;

@@ -9,6 +9,7 @@
 typedef struct fore_engine {
     const fore_kern *kern;
     fore_pool *pool;
+    struct fore_profile *profile; /* NULL: nobody looks at the time; see profile.h */
 } fore_engine;
 
 /* One product of a group that shares its input. */
