@@ -19,8 +19,6 @@ static const char *const names[FORE_PARTS][FORE_OPS] = {
 #undef FORE_XX
 };
 
-static uint64_t weight_bytes(const fore_weight *w) { return (uint64_t)w->N * fore_weight_row_bytes(w); }
-
 double fore_profile_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -68,16 +66,16 @@ void fore_profile_switch(fore_profile *p, fore_part part, fore_op op) {
 void fore_profile_count_products(fore_profile *p, const fore_product *products, int count, int T) {
     for (int i = 0; i < count; i++) {
         const fore_weight *w = products[i].w;
-        fore_profile_add_products(p, w, weight_bytes(w), 2.0 * T * w->N * w->K);
+        fore_profile_add_products(p, w, fore_weight_bytes(w), 2.0 * T * w->N * w->K);
     }
 }
 
 void fore_profile_add_products(fore_profile *p, const fore_weight *like, uint64_t bytes, double operations) {
     if (p->op == FORE_OP_NONE) return;
-    (void)like;
     fore_operator *o = &p->rows[p->part][p->op];
     o->weight_bytes += bytes;
-    o->float_operations += operations;
+    if (like->bits) o->integer_operations += operations;
+    else o->float_operations += operations;
 }
 
 void fore_profile_note_inside(fore_profile *p, int worker, double seconds) {

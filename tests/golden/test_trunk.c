@@ -67,7 +67,7 @@ static void open_run(run *r, const char *dir, const char *golden_file, int threa
     fore_error err = {0};
     *r = (run){0};
     const fore_kern *kern;
-    if (fore_kern_get(isa, &kern, &err) || fore_network_open(dir, kern, &r->network, &err)) fail_msg("%s", err.text);
+    if (fore_kern_get(isa, &kern, &err) || fore_network_open(dir, kern, NULL, &r->network, &err)) fail_msg("%s", err.text);
     fore_pool *pool;
     assert_int_equal(fore_pool_new(threads, &pool, &err), 0);
     r->engine = (fore_engine){.kern = kern, .pool = pool};

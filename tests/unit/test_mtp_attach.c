@@ -111,8 +111,8 @@ typedef struct opened {
 static opened open_kit(const kit *k) {
     opened o = {0};
     const fore_kern *kern = NULL;
-    if (fore_kern_get(NULL, &kern, &o.err) || fore_network_open(k->s.dir, kern, &o.network, &o.err)) fail_msg("%s", o.err.text);
-    o.status = fore_mtp_open(k->s.dir, &o.network, NULL, &o.mtp, &o.err);
+    if (fore_kern_get(NULL, &kern, &o.err) || fore_network_open(k->s.dir, kern, NULL, &o.network, &o.err)) fail_msg("%s", o.err.text);
+    o.status = fore_mtp_open(k->s.dir, &o.network, NULL, NULL, &o.mtp, &o.err);
     return o;
 }
 

@@ -73,7 +73,7 @@ static void answer(subject *s, int depth, int32_t *said, fore_stats *stats) {
     fore_session_get_stats(s->session, stats);
 }
 
-static uint64_t bytes_of(const fore_weight *w) { return (uint64_t)w->N * fore_weight_row_bytes(w); }
+static uint64_t bytes_of(const fore_weight *w) { return (uint64_t)w->N * (uint64_t)w->K * (w->dtype == FORE_DTYPE_F32 ? 4 : 2); }
 static double operations_of(const fore_weight *w, int T) { return 2.0 * T * w->N * w->K; }
 
 static void check_product(const fore_operator *o, uint64_t bytes, double operations) {
