@@ -40,6 +40,7 @@ typedef struct cli_options {
     int color; /* cli_color */
     bool no_mtp, show_drafts;
     int draft_depth; /* FORE_DRAFT_AUTO when absent */
+    bool has_depth;
     int draft_sampler; /* fore_draft_sampler; -1 when absent */
     cli_list contract;
     unsigned ablate; /* FORE_ABLATE_* */
@@ -52,6 +53,12 @@ typedef struct cli_options {
     const char *ids, *pixels, *out;
     const char *tokenizer, *template, *messages, *tools;
     cli_list variables;
+    bool quick;
+    const char *plot;
+    int runs, prompt_tokens, decode_tokens;
+    const char *depths, *sides, *acceptance; /* lists */
+    bool dry_run, show, forget;
+    cli_list questions;
 } cli_options;
 
 /* Bits of the verbs in a flag's `verbs`. */
@@ -63,7 +70,9 @@ enum {
     CLI_RENDER = 16,
     CLI_INSPECT = 32,
     CLI_VERIFY = 64,
-    CLI_ALL = 127
+    CLI_BENCH = 128,
+    CLI_TUNE = 256,
+    CLI_ALL = 511
 };
 
 /* --color, in the order of its words. */
@@ -80,7 +89,7 @@ typedef struct cli_verb {
 } cli_verb;
 
 extern const cli_verb cli_run_verb, cli_chat_verb, cli_logits_verb, cli_tokenize_verb, cli_render_verb,
-    cli_inspect_verb, cli_verify_verb;
+    cli_inspect_verb, cli_verify_verb, cli_bench_verb, cli_tune_verb;
 
 /* Say it on standard error as "foresight: ..." and return the exit code, so that a verb ends with `return
  * cli_fail(...)`. */
