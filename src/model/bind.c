@@ -204,11 +204,11 @@ void fore_bind_vector(fore_binder *b, const float **out, int n, float plus, cons
     *out = y;
 }
 
-bool fore_bind_has(const fore_binder *b, const char *format, ...) {
+const fore_entry *fore_bind_find(const fore_binder *b, const char *format, ...) {
     FORMAT(name);
     char full[NAME];
     snprintf(full, sizeof full, "%s%s", b->prefix, name);
-    return fore_store_find(b->store, full) != NULL;
+    return fore_store_find(b->store, full);
 }
 
 bool fore_bind_is_packed(const fore_store *store, const fore_entry *e) {
