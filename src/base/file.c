@@ -54,6 +54,14 @@ void fore_map_close(fore_map *map) {
     *map = (fore_map){0};
 }
 
+void fore_map_release(const void *data, size_t size) {
+    long page = sysconf(_SC_PAGESIZE);
+    if (!size || page <= 0) return;
+    /* Outwards: neighbours on the same pages are read again at the cost of a page each. */
+    uintptr_t begin = (uintptr_t)data / (uintptr_t)page * (uintptr_t)page, end = (uintptr_t)data + size;
+    (void)madvise((void *)begin, (size_t)(end - begin), MADV_DONTNEED);
+}
+
 /* Reads to the end whatever the size said before: pipes and files of /proc have none, others may grow. */
 static fore_status read_to_end(int fd, const char *path, size_t expected, size_t limit, fore_buf *out, fore_error *err) {
     for (size_t step = expected + 1;; step = 65536) {
