@@ -55,11 +55,9 @@ void fore_map_close(fore_map *map) {
 }
 
 void fore_map_release(const void *data, size_t size) {
-    long page = sysconf(_SC_PAGESIZE);
-    if (!size || page <= 0) return;
-    /* Outwards: neighbours on the same pages are read again at the cost of a page each. */
-    uintptr_t begin = (uintptr_t)data / (uintptr_t)page * (uintptr_t)page, end = (uintptr_t)data + size;
-    (void)madvise((void *)begin, (size_t)(end - begin), MADV_DONTNEED);
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)data / page * page;
+    uintptr_t to = ((uintptr_t)data + size) / page * page;
+    if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
 /* Reads to the end whatever the size said before: pipes and files of /proc have none, others may grow. */
