@@ -89,8 +89,9 @@ static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const 
     uint64_t words = e->dims == dims ? e->shape[dims - 1] : 0, groups = out->scales->dims == dims ? out->scales->shape[dims - 1] : 0;
     packed[dims - 1] = words;
     affine[dims - 1] = groups;
-    if (!words || words > K || !has_shape(e, dims, packed) || words * 32 % K) {
-        packed[dims - 1] = K / 8;
+    bool whole = words && words <= K && words * 32 % K == 0; /* bits a weight */
+    if (!whole) packed[dims - 1] = K / 8;
+    if (!whole || !has_shape(e, dims, packed)) {
         refuse_shape(b, e, dims, packed);
     } else if (!groups || !has_shape(out->scales, dims, affine) || K % groups) {
         affine[dims - 1] = K / 64;
