@@ -29,7 +29,7 @@ typedef struct cli_options {
     const struct cli_verb *verb;
     const char *operand; /* PROMPT, TEXT or DIR; NULL when absent */
     bool help;
-    const char *model, *isa;
+    const char *model, *isa, *cpus;
     int threads, context, chunk;
     cli_list images;
     const char *system;
