@@ -79,7 +79,7 @@ fore_status fore_session_new(const fore_model *model, const fore_session_options
     fore_pace_init(&s->pace);
     const fore_pool_options pool = {.threads = threads, .cpus = options ? options->cpus : NULL};
     fore_status st = fore_pool_new_with(&pool, &s->pool, err);
-    s->engine = (fore_engine){model->network.kern, s->pool};
+    s->engine = (fore_engine){model->network.kern, s->pool, &s->scratch.quantised};
     if (!st) st = fore_state_new(t, context, &s->state, err);
     if (!st) {
         fore_state_place(&s->state, t, s->pool);
