@@ -21,6 +21,8 @@
 
 #include "base/numa.h"
 
+/* Each placed part is a mapping of its own to the system, which has some ten thousand of them for a process. */
+enum { LEAST_PLACED = 1 << 20 };
 enum { MAX_THREADS = 4096, LINE = 128, SPIN_NANOSECONDS = 30000, YIELD_NANOSECONDS = 100000 }; /* lines are fetched in pairs */
 
 typedef struct share {
@@ -342,6 +344,7 @@ int fore_pool_nodes(const fore_pool *pool) { return pool->nodes; }
 void fore_pool_place(const fore_pool *pool, void *memory, size_t size, int pieces) {
     for (int n = 0; pool->nodes > 1 && n < pool->nodes; n++) {
         int from = fore_numa_cut(pool->weights, pool->nodes, n, pieces), to = fore_numa_cut(pool->weights, pool->nodes, n + 1, pieces);
-        fore_numa_place((char *)memory + (size_t)from * size, (size_t)(to - from) * size, pool->numbers[n]);
+        size_t bytes = (size_t)(to - from) * size;
+        if (bytes >= LEAST_PLACED) fore_numa_place((char *)memory + (size_t)from * size, bytes, pool->numbers[n]);
     }
 }

@@ -33,7 +33,7 @@ void fore_pool_run(fore_pool *pool, fore_task task, void *context, int count);
  * a run gives each node a contiguous part of the indexes, in proportion to its threads; a node that is done helps others. */
 int fore_pool_nodes(const fore_pool *pool);
 /* Asks for memory near who uses it, before it is first touched: `pieces` equal pieces of `size` bytes, where piece i is used by
- * index i of a run of `pieces` indexes. Nothing happens with one node. */
+ * index i of a run of `pieces` indexes. Nothing happens with one node, nor with little memory. */
 void fore_pool_place(const fore_pool *pool, void *memory, size_t size, int pieces);
 
 #endif

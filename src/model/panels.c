@@ -136,6 +136,13 @@ static void make_part(void *context, int index, int worker) {
 void fore_panels_make(fore_panels *p, fore_pool *pool) {
     enum { BATCH = 1024 };
     int first[BATCH + 1] = {0};
+    for (size_t i = 0; pool && i < p->count; i++) {
+        const fore_qweight *w = &p->jobs[i].w;
+        int panels = fore_qweight_panels(w);
+        size_t size = 0;
+        if (!fore_qweight_check(w->bits, w->group, 16, w->K, w->dtype, &size, NULL))
+            fore_pool_place(pool, p->memory + ((const unsigned char *)w->panels - p->memory), size, panels);
+    }
     for (size_t at = 0; at < p->count; at += BATCH) {
         fore_panels batch = *p;
         batch.jobs = p->jobs + at;
