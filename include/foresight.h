@@ -232,8 +232,11 @@ FORE_API fore_status fore_model_render(const fore_model *model, const fore_reque
 typedef struct fore_session fore_session;
 
 typedef struct fore_session_options {
-    int threads; /* 0: the processors that this process may use */
+    int threads; /* 0: as many as `cpus` has, without these the processors that this process may use */
     int context; /* tokens; 0: the model's context length, at most 32,768 */
+    /* Processors as cpusets list them, "0-3,8": each thread is held on one of its own, the calling thread too until it frees
+     * the session. NULL: the system places threads. */
+    const char *cpus;
 } fore_session_options;
 
 FORE_API fore_status fore_session_new(const fore_model *model, const fore_session_options *options, fore_session **out,
