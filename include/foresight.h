@@ -169,24 +169,36 @@ typedef struct fore_sampling {
 /* The checkpoint's generation_config.json, else greedy. */
 FORE_API void fore_model_default_sampling(const fore_model *model, fore_sampling *out);
 
-/* Drafting: the checkpoint's own head proposes tokens, the model checks several at once. It changes the speed, never the answer
- * (with the rejection sampler: never the distribution). */
+/* Drafting: the checkpoint's own head proposes tokens, or what followed the last tokens where they stood before in prompt or answer
+ * (look-ups, which cost nothing), and the model checks several at once. It changes the speed, never the answer (with the rejection
+ * sampler: never the distribution). */
 enum { FORE_DRAFT_MAX = 8, FORE_DRAFT_AUTO = -1 };
 typedef enum fore_draft_sampler {
     FORE_SAMPLER_SEEDED,   /* every row is sampled with the noise of its position: the text is that of the seed at any depth */
     FORE_SAMPLER_REJECTION /* drafts are accepted with probability min(1, p/q): the same distribution, other texts by depth */
 } fore_draft_sampler;
 
+typedef enum fore_draft_lookup {
+    FORE_LOOKUP_AUTO, /* with FORE_DRAFT_AUTO on, at a fixed depth off */
+    FORE_LOOKUP_OFF,
+    FORE_LOOKUP_ON    /* at a fixed depth: where three tokens or more match, what followed them fills the round, up to FORE_DRAFT_MAX;
+                          else the head's drafts come first and what followed them behind */
+} fore_draft_lookup;
+
 /* What a draft head may be denied, to measure what it is worth. */
 enum { FORE_ABLATE_SPLICE = 1, FORE_ABLATE_DELTA = 2, FORE_ABLATE_HISTORY = 4 };
 
 typedef struct fore_draft {
-    int depth; /* drafts a round, 0 (none) to FORE_DRAFT_MAX, or FORE_DRAFT_AUTO: chosen by measured cost and acceptance */
+    int depth; /* drafts of the head a round, 0 (none) to FORE_DRAFT_MAX, or FORE_DRAFT_AUTO: head and look-ups as measured cost,
+                  recent acceptance and the head's own confidence make fastest; look-ups alone where there is no head */
     fore_draft_sampler sampler; /* greedy (temperature 0) is the same with either */
+    fore_draft_lookup lookup;
     unsigned ablate;            /* FORE_ABLATE_*: for experiments; accepts fewer drafts, the answer stays */
     bool wrong;                 /* for experiments: every draft is made wrong; not with the rejection sampler */
-    const int32_t *replay;      /* for experiments: drafts are taken from this answer instead of the head; borrowed until the */
-    size_t replay_count;        /* last next */
+    const int32_t *replay;      /* for experiments: the head's drafts are replaced by this answer's tokens (the head works all the same, */
+    size_t replay_count;        /* where there is one); borrowed until the last next */
+    const double *replay_right; /* with replay, for experiments: [FORE_DRAFT_MAX] shares of replayed drafts that stay right, each given */
+    uint64_t replay_seed;       /* that those before it in the round did; drawn by this seed; NULL: all stay. Borrowed likewise */
 } fore_draft;
 
 typedef struct fore_limits {
@@ -215,7 +227,7 @@ typedef struct fore_request {
     size_t stop_count;
     bool ignore_eos;
     int prefill_chunk; /* 0: the default */
-    fore_draft draft;  /* FORE_DRAFT_AUTO by fore_request_init when the model has a draft head */
+    fore_draft draft;  /* FORE_DRAFT_AUTO by fore_request_init; without drafts when its model is NULL */
     fore_limits limits;
     fore_progress progress;
     void *user;
@@ -273,8 +285,15 @@ typedef struct fore_draft_stats {
     uint64_t drafted[FORE_DRAFT_MAX], accepted[FORE_DRAFT_MAX]; /* by depth: made; right together with all before it */
 } fore_draft_stats;
 
+typedef struct fore_source_stats {
+    uint64_t rounds;            /* with at least one draft of this source */
+    uint64_t drafted, accepted; /* judged; right together with all before them in their round */
+    uint64_t dropped;           /* made by the head and not checked: it was not confident enough */
+} fore_source_stats;
+
 typedef struct fore_stats {
     fore_draft_stats draft[2]; /* [1]: after a picture, [0]: no picture before it */
+    fore_source_stats head, lookups; /* the same drafts by where they came from */
     uint64_t rounds;           /* passes of the trunk while generating */
     uint64_t history_missing;  /* rows of the prompt that the draft head has not seen */
     double draft_seconds, verify_seconds, commit_seconds; /* parts of decode_seconds */

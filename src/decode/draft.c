@@ -191,36 +191,56 @@ void fore_drafter_follow(fore_session *s, const float *hidden, int n) {
     d->carried += n;
 }
 
-/* The draft from the head's output row: the target's own sampler on the head's logits, with the noise of the same place. */
-static int32_t choose_draft(fore_session *s, const float *post, int depth, uint64_t place) {
-    fore_drafter *d = &s->drafter;
-    fore_trunk_logits(&s->engine, &s->model->network, post, 1, d->logits);
-    if (s->rejection) return fore_rejection_draft(s->rejection, s->sampler, d->logits, depth, place);
-    return fore_sampler_choose(s->sampler, d->logits, place);
+/* The share of `id` in the softmax over logits [n]. */
+static double probability(const float *logits, int n, int32_t id) {
+    float top = logits[id];
+    double sum = 0;
+    for (int i = 0; i < n; i++) top = logits[i] > top ? logits[i] : top;
+    for (int i = 0; i < n; i++) sum += (double)fore_expf(logits[i] - top);
+    double share = (double)fore_expf(logits[id] - top) / sum;
+    return share >= 0 ? share : 0; /* not finite: not sure at all */
 }
 
-int fore_drafter_propose(fore_session *s, int depth, int32_t drafts[FORE_DRAFT_MAX]) {
+/* The draft from the head's output row: the target's own sampler on the head's logits, with the noise of the same place. */
+static int32_t choose_draft(fore_session *s, const float *post, int depth, uint64_t place, double *sure) {
     fore_drafter *d = &s->drafter;
-    const fore_network *network = &s->model->network;
-    size_t C = (size_t)network->config.text.hidden_size;
-    int first = d->base + d->true_rows, n = d->carried, made = 0;
-    d->head.length = d->true_rows;
-    if (is_local(s)) d->head.length = 0;
+    fore_trunk_logits(&s->engine, &s->model->network, post, 1, d->logits);
+    int32_t id = s->rejection ? fore_rejection_draft(s->rejection, s->sampler, d->logits, depth, place) : fore_sampler_choose(s->sampler, d->logits, place);
+    if (sure) *sure = probability(d->logits, s->model->usable, id);
+    return id;
+}
+
+/* The first row of a round: the rows that waited, of which only the last one's output is wanted. Returns that output. */
+static const float *begin_round(fore_session *s) {
+    fore_drafter *d = &s->drafter;
+    int n = d->carried;
+    d->head.length = is_local(s) ? 0 : d->true_rows;
+    d->counts = 0;
     embed_carried(s);
-    append(s, NULL, first, d->carry, n, n - 1, true);
+    append(s, NULL, d->base + d->true_rows, d->carry, n, n - 1, true);
     if (!is_local(s)) d->true_rows += n; /* all of them are true rows: the trunk's hiddens, said tokens */
     d->carried = 0;
-    const float *post = d->post + (size_t)(n - 1) * C;
-    for (;;) {
-        int32_t id = choose_draft(s, post, made, (uint64_t)(s->state.length + 1 + made));
-        drafts[made++] = id;
-        if (made == depth || fore_session_is_end(s, id)) break;
-        fore_sampler_count(s->sampler, id, true); /* penalties count what would have been said */
-        memcpy(d->hidden, d->next, C * sizeof *d->hidden);
-        fore_weight_row(s->engine.kern, &network->embed, id, d->embeddings);
-        append(s, NULL, first + n - 1 + made, d->hidden, 1, 0, true);
-        post = d->post;
-    }
-    for (int i = 0; i + 1 < made; i++) fore_sampler_uncount(s->sampler, drafts[i], true);
-    return made;
+    return d->post + (size_t)(n - 1) * (size_t)s->model->network.config.text.hidden_size;
+}
+
+/* A row of a draft and the hidden that the head gave back. */
+static const float *go_on(fore_session *s, int depth, int32_t before) {
+    fore_drafter *d = &s->drafter;
+    size_t C = (size_t)s->model->network.config.text.hidden_size;
+    fore_sampler_count(s->sampler, before, true); /* penalties count what would have been said */
+    d->counted[d->counts++] = before;
+    memcpy(d->hidden, d->next, C * sizeof *d->hidden);
+    fore_weight_row(s->engine.kern, &s->model->network.embed, before, d->embeddings);
+    append(s, NULL, s->state.length - 1 + depth, d->hidden, 1, 0, true);
+    return d->post;
+}
+
+int32_t fore_drafter_step(fore_session *s, int depth, int32_t before, double *sure) {
+    const float *post = depth ? go_on(s, depth, before) : begin_round(s);
+    return choose_draft(s, post, depth, (uint64_t)(s->state.length + 1 + depth), sure);
+}
+
+void fore_drafter_done(fore_session *s) {
+    fore_drafter *d = &s->drafter;
+    while (d->counts) fore_sampler_uncount(s->sampler, d->counted[--d->counts], true);
 }

@@ -29,6 +29,8 @@ typedef struct fore_drafter {
     int32_t *positions;   /* [3,rows] */
     int prompt_len;       /* of the request at hand */
     int32_t prompt_tail[3]; /* rope position of its last token */
+    int32_t counted[FORE_DRAFT_MAX]; /* drafts of the round at hand that the sampler's penalties count */
+    int counts;
     void *memory;         /* owned */
     size_t bytes;
 } fore_drafter;
@@ -49,7 +51,9 @@ fore_status fore_drafter_prefill(struct fore_session *s, const fore_splice *spli
                                  const float *hidden, fore_error *err);
 /* After the trunk has taken n more tokens (session->ids), whose hiddens are hidden [n,C]. */
 void fore_drafter_follow(struct fore_session *s, const float *hidden, int n);
-/* Up to `depth` drafts for the places after the pending token. Returns how many: fewer after an end token. */
-int fore_drafter_propose(struct fore_session *s, int depth, int32_t drafts[FORE_DRAFT_MAX]);
+/* Draft number `depth` (from 0) of a round, which goes on from `before`, the draft made last (depth 0: ignored). *sure: the head's
+ * probability of it; NULL: not wanted. Ask for no more after an end token, and call done after the last one. */
+int32_t fore_drafter_step(struct fore_session *s, int depth, int32_t before, double *sure);
+void fore_drafter_done(struct fore_session *s);
 
 #endif

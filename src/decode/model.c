@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "decode/lookup.h"
 #include "model/tower.h"
 #include "model/trunk.h"
 
@@ -299,9 +300,10 @@ void fore_model_plan(const fore_model *model, int context, fore_plan *out) {
     size_t draft = 0, window = 0, none = 0;
     if (model->mtp.attached) {
         if (fore_state_plan(&model->mtp.text, context, &draft, &none, NULL)) draft = SIZE_MAX / 8;
-        if (fore_window_plan(t, FORE_DRAFT_MAX + 1, &window, NULL)) window = SIZE_MAX / 8;
-        draft += window + ((size_t)(FORE_DRAFT_MAX + 1) * (size_t)t->vocab_size + 8 * rows * (size_t)t->hidden_size) * sizeof(float);
+        draft += 8 * rows * (size_t)t->hidden_size * sizeof(float);
     }
+    if (fore_window_plan(t, FORE_DRAFT_MAX + 1, &window, NULL)) window = SIZE_MAX / 8;
+    draft += window + (size_t)(FORE_DRAFT_MAX + 1) * (size_t)t->vocab_size * sizeof(float) + fore_lookup_plan(context + FORE_DRAFT_MAX + 1);
     scratch += (rows * 2 * (size_t)t->hidden_size + (size_t)t->vocab_size + (size_t)context) * sizeof(float);
     *out = (fore_plan){.weights = fore_store_bytes(model->network.store),
                        .kv = kv,

@@ -92,6 +92,12 @@ int32_t fore_rejection_draft(fore_rejection *r, fore_sampler *sampler, const flo
     return pick(q, NULL, r->vocab, uniform(r->seed, place, STREAM_DRAFT));
 }
 
+void fore_rejection_certain(fore_rejection *r, int depth, int32_t id) {
+    float *q = r->q + (size_t)depth * (size_t)r->vocab;
+    memset(q, 0, (size_t)r->vocab * sizeof *q);
+    q[id] = 1;
+}
+
 int32_t fore_rejection_choose(fore_rejection *r, fore_sampler *sampler, const float *logits, int depth, uint64_t place, int32_t drafted,
                               bool *accepted) {
     distribution(sampler, logits, r->p, r->vocab);
