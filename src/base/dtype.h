@@ -11,6 +11,7 @@ typedef enum fore_dtype {
     FORE_DTYPE_BF16,
     FORE_DTYPE_I32,
     FORE_DTYPE_I64,
+    FORE_DTYPE_U32,
     FORE_DTYPE_U8,
 } fore_dtype;
 

@@ -54,6 +54,12 @@ void fore_map_close(fore_map *map) {
     *map = (fore_map){0};
 }
 
+void fore_map_release(const void *data, size_t size) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)data + page - 1) / page * page;
+    uintptr_t to = ((uintptr_t)data + size) / page * page;
+    if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
 /* Reads to the end whatever the size said before: pipes and files of /proc have none, others may grow. */
 static fore_status read_to_end(int fd, const char *path, size_t expected, size_t limit, fore_buf *out, fore_error *err) {
     for (size_t step = expected + 1;; step = 65536) {

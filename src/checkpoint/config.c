@@ -5,6 +5,7 @@
 #include "checkpoint/config.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,18 +122,32 @@ static fore_status read_object(const cJSON *top, const char *name, const char *w
     return FORE_OK;
 }
 
-static fore_status refuse_quantised(const cJSON *object, const char *what, fore_error *err) {
+/* MLX's affine form, or a module's part of it. Bits and group sizes follow from the tensors. */
+static bool is_affine(const cJSON *q) {
+    const cJSON *mode = fore_json_get(q, "mode"), *method = fore_json_get(q, "quant_method");
+    if (mode && !(cJSON_IsString(mode) && strcmp(mode->valuestring, "affine") == 0)) return false;
+    return !method && cJSON_IsNumber(fore_json_get(q, "bits")) && cJSON_IsNumber(fore_json_get(q, "group_size"));
+}
+
+/* The affine form as a whole: of its members that are objects, each is a module with bits of its own. */
+static bool is_affine_model(const cJSON *q) {
+    if (!is_affine(q)) return false;
+    for (const cJSON *c = q->child; c; c = c->next)
+        if (cJSON_IsObject(c) && !is_affine(c)) return false;
+    return true;
+}
+
+static fore_status check_quantisation(const cJSON *object, const char *what, fore_error *err) {
     static const char *const keys[] = {"quantization_config", "quantization"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const cJSON *q = fore_json_get(object, keys[i]);
-        if (!q || cJSON_IsFalse(q) || (cJSON_IsObject(q) && !q->child)) continue;
-        const cJSON *method = fore_json_get(q, "quant_method"), *bits = fore_json_get(q, "bits");
-        const char *form = cJSON_IsString(method) ? method->valuestring : "MLX";
-        if (cJSON_IsNumber(bits))
-            return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: %s: weights quantised as %s with %g bits are not supported; "
-                             "supported: BF16, F16 and F32 weights", what, keys[i], form, bits->valuedouble);
-        return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: %s: weights quantised as %s are not supported; supported: BF16, F16 "
-                         "and F32 weights", what, keys[i], form);
+        if (!q || cJSON_IsNull(q) || cJSON_IsFalse(q) || (cJSON_IsObject(q) && !q->child) || is_affine_model(q)) continue;
+        const cJSON *method = fore_json_get(q, "quant_method"), *bits = fore_json_get(q, "bits"), *mode = fore_json_get(q, "mode");
+        const char *form = cJSON_IsString(method) ? method->valuestring : cJSON_IsString(mode) ? mode->valuestring : "MLX";
+        char with[40] = "";
+        if (cJSON_IsNumber(bits)) snprintf(with, sizeof with, " with %g bits", bits->valuedouble);
+        return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: %s: weights quantised as %s%s are not supported; supported: BF16, F16 and F32 "
+                         "weights, and the affine form of MLX with 4 or 8 bits", what, keys[i], form, with);
     }
     return FORE_OK;
 }
@@ -142,8 +157,8 @@ static fore_status find_parts(const cJSON *top, const char *what, const char *ar
     const cJSON *text, *vision;
     fore_status s = read_object(top, "text_config", what, &text, err);
     if (!s) s = read_object(top, "vision_config", what, &vision, err);
-    if (!s) s = refuse_quantised(top, what, err);
-    if (!s && text) s = refuse_quantised(text, what, err);
+    if (!s) s = check_quantisation(top, what, err);
+    if (!s && text) s = check_quantisation(text, what, err);
     if (s) return s;
     out->top = top;
     out->text = text ? text : top;

@@ -136,7 +136,7 @@ static fore_status check_processor(const fore_model *m, fore_error *err) {
 }
 
 /* The draft head, unless the caller does not want it. */
-static fore_status load_mtp(fore_model *m, const fore_model_options *o, fore_error *err) {
+static fore_status load_mtp(fore_model *m, const fore_model_options *o, fore_pool *pool, fore_error *err) {
     if (o && o->no_mtp) {
         snprintf(m->mtp.why, sizeof m->mtp.why, "it was left out on request");
         fore_contract_init(&m->mtp.contract);
@@ -145,7 +145,7 @@ static fore_status load_mtp(fore_model *m, const fore_model_options *o, fore_err
     cJSON *contract = NULL;
     fore_status s = FORE_OK;
     if (o && o->mtp_contract) s = fore_json_parse(o->mtp_contract, strlen(o->mtp_contract), "the given MTP contract", &contract, err);
-    if (!s) s = fore_mtp_open(m->dir, &m->network, contract, &m->mtp, err);
+    if (!s) s = fore_mtp_open(m->dir, &m->network, contract, pool, &m->mtp, err);
     cJSON_Delete(contract);
     if (!s && m->mtp.attached)
         snprintf(m->mtp_source, sizeof m->mtp_source, "%s, norms %s (%s)", m->mtp.source, m->mtp.norms_absolute ? "absolute" : "zero-centred",
@@ -173,8 +173,11 @@ fore_status fore_model_open(const char *dir, const fore_model_options *options, 
     m->dir = malloc(strlen(dir) + 1);
     if (!m->dir) s = fore_fail_nomem(err, "a model");
     else memcpy(m->dir, dir, strlen(dir) + 1);
-    if (!s) s = fore_network_open(dir, kern, &m->network, err);
-    if (!s) s = load_mtp(m, options, err);
+    fore_pool *pool = NULL;
+    if (!s && fore_pool_new(0, &pool, NULL)) pool = NULL; /* without threads it takes longer */
+    if (!s) s = fore_network_open(dir, kern, pool, &m->network, err);
+    if (!s) s = load_mtp(m, options, pool, err);
+    fore_pool_free(pool);
     if (!s && options && options->progress && options->progress(options->user, "load", 1, 2))
         s = fore_fail(err, FORE_ERR_CANCELLED, "cancelled while loading");
     if (!s) s = fore_generation_config_read(dir, &m->generation, err);
@@ -217,10 +220,10 @@ void fore_model_default_sampling(const fore_model *model, fore_sampling *out) { 
 static void count_sidecar(const fore_model *m, fore_model_info *out) {
     const fore_store *head = m->mtp.sidecar, *store = m->network.store;
     out->mtp_tensors = (int)fore_store_count(head);
-    out->mtp_parameters = 0;
+    out->mtp_parameters = m->mtp.panels.parameters;
     for (size_t i = 0; i < fore_store_count(head); i++) {
         const fore_entry *e = fore_store_at(head, i);
-        uint64_t size = 1;
+        uint64_t size = fore_bind_is_packed(head, e) ? 0 : 1;
         for (int d = 0; d < e->dims; d++) size *= e->shape[d];
         out->mtp_parameters += size;
     }
@@ -261,7 +264,7 @@ void fore_model_get_info(const fore_model *m, fore_model_info *out) {
         .mtp_note = m->mtp.why,
         .text_parameters = m->network.text_parameters,
         .vision_parameters = m->network.vision_parameters,
-        .mtp_parameters = m->network.mtp_parameters,
+        .mtp_parameters = m->network.mtp_parameters + m->mtp.panels.parameters,
         .weight_bytes = fore_store_bytes(m->network.store),
         .tensor_count = fore_store_count(m->network.store),
         .file_count = (uint64_t)fore_store_files(m->network.store),
@@ -305,7 +308,7 @@ void fore_model_plan(const fore_model *model, int context, fore_plan *out) {
     if (fore_window_plan(t, FORE_DRAFT_MAX + 1, &window, NULL)) window = SIZE_MAX / 8;
     draft += window + (size_t)(FORE_DRAFT_MAX + 1) * (size_t)t->vocab_size * sizeof(float) + fore_lookup_plan(context + FORE_DRAFT_MAX + 1);
     scratch += (rows * 2 * (size_t)t->hidden_size + (size_t)t->vocab_size + (size_t)context) * sizeof(float);
-    *out = (fore_plan){.weights = fore_store_bytes(model->network.store),
+    *out = (fore_plan){.weights = fore_store_bytes(model->network.store) + model->network.panels.used + model->mtp.panels.used,
                        .kv = kv,
                        .recurrent = recurrent,
                        .scratch = scratch,

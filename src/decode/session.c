@@ -82,7 +82,7 @@ fore_status fore_session_new(const fore_model *model, const fore_session_options
     s->pending = -1;
     fore_pace_init(&s->pace);
     fore_status st = fore_pool_new(threads, &s->pool, err);
-    s->engine = (fore_engine){model->network.kern, s->pool};
+    s->engine = (fore_engine){model->network.kern, s->pool, &s->scratch.quantised};
     if (!st) st = fore_state_new(t, context, &s->state, err);
     if (!st) {
         s->ids = malloc((size_t)context * sizeof *s->ids);

@@ -47,33 +47,84 @@ size_t fore_qweight_stored_affine(const fore_qweight *w) {
     return (size_t)w->N * group_count(w) * 2;
 }
 
-/* Weight k of row n in the stored form: little-endian words are bytes in order, low half first. */
-static unsigned stored_q(const fore_qweight *w, const unsigned char *q, size_t n, size_t k) {
-    size_t at = n * (size_t)w->K + k;
-    return w->bits == 8 ? q[at] : (q[at / 2] >> 4 * (at % 2)) & 15u;
+static uint32_t load_word(const unsigned char *p) {
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+typedef uint32_t word4 __attribute__((vector_size(16))); /* vectors that every compiler target has */
+#ifdef __clang__
+#define PICK(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
+#define PICK(a, b, i, j, k, l) __builtin_shuffle(a, b, (word4){i, j, k, l})
+#endif
+
+/* Eight stored weights of 4 bits a word, q[i] in nibble i, to nibbles q[0], q[4], q[1], q[5], ...: first the bytes,
+ * then the nibbles in the middle of each half change places. */
+static inline word4 interleave(word4 words) {
+    word4 swap = (words ^ words >> 8) & 0x0000ff00u;
+    words ^= swap ^ swap << 8;
+    swap = (words ^ words >> 4) & 0x00f000f0u;
+    return words ^ swap ^ swap << 4;
+}
+
+/* Words of four outputs, whose rows are `row` bytes long, to their place in each 64 bytes. */
+static inline void spread_words(unsigned char *to, const unsigned char *from, size_t row, size_t bytes,
+                                const int bits) {
+    for (size_t i = 0; i < bytes; i += 16, to += 256) {
+        word4 a, b, c, d;
+        memcpy(&a, from + i, 16), memcpy(&b, from + row + i, 16);
+        memcpy(&c, from + 2 * row + i, 16), memcpy(&d, from + 3 * row + i, 16);
+        if (bits == 4) a = interleave(a), b = interleave(b), c = interleave(c), d = interleave(d);
+        word4 ab = PICK(a, b, 0, 4, 1, 5), cd = PICK(c, d, 0, 4, 1, 5);
+        word4 first = PICK(ab, cd, 0, 1, 4, 5), second = PICK(ab, cd, 2, 3, 6, 7);
+        ab = PICK(a, b, 2, 6, 3, 7), cd = PICK(c, d, 2, 6, 3, 7);
+        word4 third = PICK(ab, cd, 0, 1, 4, 5), fourth = PICK(ab, cd, 2, 3, 6, 7);
+        memcpy(to, &first, 16), memcpy(to + 64, &second, 16), memcpy(to + 128, &third, 16),
+            memcpy(to + 192, &fourth, 16);
+    }
 }
 
 /* One group of one panel. */
 static void pack_block(const fore_qweight *w, unsigned char *to, size_t n0, size_t g, const unsigned char *q,
                        const unsigned char *scales, const unsigned char *biases) {
-    size_t group = (size_t)w->group, N = (size_t)w->N;
-    memset(to, 0, block_bytes(w));
-    for (size_t lane = 0; lane < 16 && n0 + lane < N; lane++) {
-        size_t n = n0 + lane, affine = (n * group_count(w) + g) * 2;
-        memcpy(to + 2 * lane, scales + affine, 2);
-        memcpy(to + 32 + 2 * lane, biases + affine, 2);
-        for (size_t k = 0; k < group; k++) {
-            unsigned v = stored_q(w, q, n, g * group + k);
-            if (w->bits == 8) to[64 + k / 4 * 64 + 4 * lane + k % 4] = (unsigned char)v;
-            else to[64 + k / 8 * 64 + 4 * lane + k % 4] |= (unsigned char)(v << (k % 8 < 4 ? 0 : 4));
-        }
+    const size_t bytes = (size_t)w->group * (size_t)w->bits / 8, groups = group_count(w), N = (size_t)w->N;
+    const size_t outputs = N - n0 < 16 ? N - n0 : 16;
+    const unsigned char *from = q + (n0 * groups + g) * bytes;
+    unsigned char last[16 * 128]; /* the rows of the last panel, those past N zero */
+    size_t row = groups * bytes;
+    if (outputs < 16) {
+        memset(to, 0, 64);
+        memset(last, 0, sizeof last);
+        for (size_t lane = 0; lane < outputs; lane++) memcpy(last + lane * bytes, from + lane * row, bytes);
+        from = last, row = bytes;
+    }
+    for (size_t lane = 0; lane < outputs; lane++) {
+        size_t at = (n0 + lane) * groups + g;
+        memcpy(to + 2 * lane, scales + 2 * at, 2);
+        memcpy(to + 32 + 2 * lane, biases + 2 * at, 2);
+    }
+    for (size_t lane = 0; lane < 16; lane += 4) {
+        if (w->bits == 4)
+            spread_words(to + 64 + 4 * lane, from + lane * row, row, bytes, 4);
+        else
+            spread_words(to + 64 + 4 * lane, from + lane * row, row, bytes, 8);
     }
 }
 
+int fore_qweight_panels(const fore_qweight *w) {
+    return (w->N - 1) / 16 + 1;
+}
+
+void fore_qweight_pack_panels(const fore_qweight *w, void *panels, const void *q, const void *scales,
+                              const void *biases, int p0, int p1) {
+    size_t block = block_bytes(w), groups = group_count(w);
+    unsigned char *to = (unsigned char *)panels + (size_t)p0 * groups * block;
+    for (size_t p = (size_t)p0; p < (size_t)p1; p++)
+        for (size_t g = 0; g < groups; g++, to += block) pack_block(w, to, 16 * p, g, q, scales, biases);
+}
+
 void fore_qweight_pack(const fore_qweight *w, void *panels, const void *q, const void *scales, const void *biases) {
-    unsigned char *to = panels;
-    for (size_t n = 0; n < (size_t)w->N; n += 16)
-        for (size_t g = 0; g < group_count(w); g++, to += block_bytes(w)) pack_block(w, to, n, g, q, scales, biases);
+    fore_qweight_pack_panels(w, panels, q, scales, biases, 0, fore_qweight_panels(w));
 }
 
 int fore_qweight_q(const fore_qweight *w, int n, int k) {
@@ -92,11 +143,45 @@ void fore_qweight_affine(const fore_qweight *w, int n, int group, float *scale, 
     *bias = w->dtype == FORE_DTYPE_BF16 ? fore_load_bf16(at + 32) : fore_load_f16(at + 32);
 }
 
+typedef float float4 __attribute__((vector_size(16)));
+typedef int32_t int4 __attribute__((vector_size(16)));
+
+/* scale * q + bias for the four bytes q of a word, in two operations: equal to the fma where the product is exact,
+ * which one of at most 11 and 8 bits is unless it overflows. */
+static inline void widen4(float *row, uint32_t word, float scale, float bias) {
+    int32_t low = (int32_t)(word & 0xffff), high = (int32_t)(word >> 16);
+    float4 q = __builtin_convertvector((int4){low, low, high, high} & (int4){0xff, 0xff00, 0xff, 0xff00}, float4);
+    q = q * (float4){1, 0x1p-8f, 1, 0x1p-8f};
+    q = q * scale + bias;
+    memcpy(row, &q, sizeof q);
+}
+
+/* One output's weights of a group, whose words lie 64 bytes apart. */
+static inline void widen_group(float *row, const unsigned char *word, size_t words, float scale, float bias,
+                               const int bits) {
+    for (size_t i = 0; i < words; i++, word += 64, row += 32 / bits) {
+        uint32_t v = load_word(word);
+        if (bits == 8)
+            widen4(row, v, scale, bias);
+        else
+            widen4(row, v & 0x0f0f0f0fu, scale, bias), widen4(row + 4, v >> 4 & 0x0f0f0f0fu, scale, bias);
+    }
+}
+
 void fore_qweight_dequantize(const fore_qweight *w, int n, float *row) {
-    for (int k = 0; k < w->K; k++) {
+    const size_t group = (size_t)w->group, groups = group_count(w), block = block_bytes(w);
+    const unsigned char *at =
+        (const unsigned char *)w->panels + (size_t)n / 16 * groups * block + 64 + 4 * ((size_t)n % 16);
+    for (size_t g = 0; g < groups; g++, at += block, row += group) {
         float scale, bias;
-        fore_qweight_affine(w, n, k / w->group, &scale, &bias);
-        row[k] = fmaf(scale, (float)fore_qweight_q(w, n, k), bias);
+        fore_qweight_affine(w, n, (int)g, &scale, &bias);
+        if (!(fabsf(scale) < 0x1p100f))
+            for (size_t k = 0; k < group; k++)
+                row[k] = fmaf(scale, (float)fore_qweight_q(w, n, (int)(g * group + k)), bias);
+        else if (w->bits == 4)
+            widen_group(row, at, group / 8, scale, bias, 4);
+        else
+            widen_group(row, at, group / 4, scale, bias, 8);
     }
 }
 
@@ -158,9 +243,12 @@ fore_status fore_quantize_rows(const fore_qweight *w, void *q, void *scales, voi
             float v = scale != 0 ? rintf((x[k] - bias) / scale) : 0;
             unsigned u = v > 0 ? (unsigned)(v < top ? v : top) : 0;
             size_t at = i * group + k;
-            if (w->bits == 8) to[at] = (unsigned char)u;
-            else if (at % 2 == 0) to[at / 2] = (unsigned char)u;
-            else to[at / 2] |= (unsigned char)(u << 4);
+            if (w->bits == 8)
+                to[at] = (unsigned char)u;
+            else if (at % 2 == 0)
+                to[at / 2] = (unsigned char)u;
+            else
+                to[at / 2] |= (unsigned char)(u << 4);
         }
     }
     return FORE_OK;

@@ -25,6 +25,11 @@ size_t fore_qweight_stored_affine(const fore_qweight *w);
 
 /* Stored form to panels; w has a checked shape, its `panels` are not read. Writes all bytes of `panels`. */
 void fore_qweight_pack(const fore_qweight *w, void *panels, const void *q, const void *scales, const void *biases);
+/* The same for the panels p0 <= p < p1 of the fore_qweight_panels(w) there are, so that threads can share a matrix: the
+ * pointers are those of the whole, and only these panels' bytes are written. */
+void fore_qweight_pack_panels(const fore_qweight *w, void *panels, const void *q, const void *scales, const void *biases,
+                              int p0, int p1);
+int fore_qweight_panels(const fore_qweight *w);
 /* Rows of a matrix [N,K] (f32 or bf16, little-endian, any alignment) to the stored form of w's shape, by MLX's rule: with
  * low and high of the group, edge = the one farther from 0 (high on a tie),
  *   scale = max((high - low) / (2^bits - 1), 1e-7), positive when the edge is low, else negative;

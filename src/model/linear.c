@@ -1,21 +1,84 @@
 /* Products of activations with weights; see linear.h. The split never touches the summed axis, so it cannot change a bit. */
 #include "model/linear.h"
 
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
 enum { MAX_PRODUCTS = 8, TASKS_PER_THREAD = 8, MIN_OUTPUTS = 32 };
+/* Fewest numbers of a group; and how many are quantised by the caller itself, for waking the others takes longer. */
+enum { LEAST_GROUP = 32, ALONE = 16384 };
+
+fore_status fore_quantised_new(size_t values, fore_quantised *out, fore_error *err) {
+    size_t groups = values / LEAST_GROUP;
+    *out = (fore_quantised){.values = values, .bytes = values + 2 * groups * sizeof(float) + 3 * (size_t)FORE_ARENA_ALIGN};
+    out->memory = malloc(out->bytes);
+    if (!out->memory) return fore_fail_nomem(err, "the quantised rows of a session");
+    char *at = out->memory;
+    out->rows.scale = fore_carve(&at, groups);
+    out->rows.sum = fore_carve(&at, groups);
+    out->rows.q = (int8_t *)fore_carve(&at, values / sizeof(float));
+    return FORE_OK;
+}
+
+void fore_quantised_free(fore_quantised *q) {
+    free(q->memory);
+    *q = (fore_quantised){0};
+}
+
+typedef struct quantise_job {
+    const fore_kern *kern;
+    fore_qrows to;
+    const float *x;
+    size_t ldx;
+    int K, group;
+} quantise_job;
+
+static void quantise_task(void *context, int first, int rows, int worker) {
+    (void)worker;
+    const quantise_job *j = context;
+    size_t t = (size_t)first;
+    const fore_qrows to = {j->to.q + t * j->to.row, j->to.scale + t * j->to.groups, j->to.sum + t * j->to.groups, j->to.row, j->to.groups};
+    j->kern->quantize_rows(&to, j->x + t * j->ldx, j->ldx, rows, j->K, j->group);
+}
+
+const fore_qrows *fore_quantise(const fore_engine *engine, const float *x, size_t ldx, int T, int K, int group) {
+    fore_quantised *room = engine->quantised;
+    assert(room && (size_t)T * (size_t)K <= room->values);
+    room->rows.row = (size_t)K;
+    room->rows.groups = (size_t)(K / group);
+    quantise_job j = {engine->kern, room->rows, x, ldx, K, group};
+    if ((size_t)T * (size_t)K <= ALONE) quantise_task(&j, 0, T, 0);
+    else fore_rows(engine, quantise_task, &j, T, T < 64 ? 1 : 8);
+    return &room->rows;
+}
 
 typedef struct linear_job {
     const fore_kern *kern;
     const float *x;
     size_t ldx;
+    const fore_qrows *q;
     int T, count, block;
     const fore_product *products;
     int first_task[MAX_PRODUCTS + 1]; /* task index at which each product begins */
 } linear_job;
 
-void fore_product_slice(const fore_kern *kern, const fore_product *d, const float *x, size_t ldx, int T, int n0, int n1) {
-    if (d->w->dtype == FORE_DTYPE_BF16) kern->mm_bf16(d->y, d->ldy, x, ldx, d->w->data, T, n0, n1, d->w->K);
-    else if (d->w->dtype == FORE_DTYPE_F16) kern->mm_f16(d->y, d->ldy, x, ldx, d->w->data, T, n0, n1, d->w->K);
-    else kern->mm_f32(d->y, d->ldy, x, ldx, d->w->data, T, n0, n1, d->w->K);
+void fore_product_slice(const fore_kern *kern, const fore_product *d, const float *x, size_t ldx, const fore_qrows *q, int T, int n0,
+                        int n1) {
+    const fore_weight *w = d->w;
+    if (w->bits) {
+        const fore_qweight panels = fore_weight_quantised(w);
+        if (w->bits == 4) kern->mm_q4(d->y, d->ldy, q, &panels, T, n0, n1);
+        else kern->mm_q8(d->y, d->ldy, q, &panels, T, n0, n1);
+    } else if (w->dtype == FORE_DTYPE_BF16) {
+        kern->mm_bf16(d->y, d->ldy, x, ldx, w->data, T, n0, n1, w->K);
+    } else if (w->dtype == FORE_DTYPE_F16) {
+        kern->mm_f16(d->y, d->ldy, x, ldx, w->data, T, n0, n1, w->K);
+    } else {
+        kern->mm_f32(d->y, d->ldy, x, ldx, w->data, T, n0, n1, w->K);
+    }
     if (d->bias) kern->add_bias(d->y, d->ldy, d->bias, T, n0, n1);
 }
 
@@ -27,19 +90,39 @@ static void linear_task(void *context, int index, int worker) {
     const fore_product *d = &j->products[p];
     int n0 = (index - j->first_task[p]) * j->block;
     int n1 = n0 + j->block < d->w->N ? n0 + j->block : d->w->N;
-    fore_product_slice(j->kern, d, j->x, j->ldx, j->T, n0, n1);
+    fore_product_slice(j->kern, d, j->x, j->ldx, j->q, j->T, n0, n1);
 }
 
-void fore_linear(const fore_engine *engine, const float *x, size_t ldx, int T, const fore_product *products, int count) {
-    linear_job j = {.kern = engine->kern, .x = x, .ldx = ldx, .T = T, .count = count, .products = products};
+static void run_products(const fore_engine *engine, linear_job *j) {
     size_t outputs = 0;
-    for (int p = 0; p < count; p++) outputs += (size_t)products[p].w->N;
+    for (int p = 0; p < j->count; p++) outputs += (size_t)j->products[p].w->N;
     size_t tasks = (size_t)fore_pool_threads(engine->pool) * TASKS_PER_THREAD;
     size_t block = (outputs + tasks - 1) / tasks;
     block = (block + MIN_OUTPUTS - 1) / MIN_OUTPUTS * MIN_OUTPUTS;
-    j.block = (int)block;
-    for (int p = 0; p < count; p++) j.first_task[p + 1] = j.first_task[p] + (products[p].w->N + j.block - 1) / j.block;
-    fore_pool_run(engine->pool, linear_task, &j, j.first_task[count]);
+    j->block = (int)block;
+    for (int p = 0; p < j->count; p++) j->first_task[p + 1] = j->first_task[p] + (j->products[p].w->N + j->block - 1) / j->block;
+    fore_pool_run(engine->pool, linear_task, j, j->first_task[j->count]);
+}
+
+/* One size of groups a round; matrices that are not quantised go with the first one. */
+void fore_linear(const fore_engine *engine, const float *x, size_t ldx, int T, const fore_product *products, int count) {
+    fore_product now[MAX_PRODUCTS], later[MAX_PRODUCTS];
+    int left = count;
+    assert(count <= MAX_PRODUCTS);
+    memcpy(later, products, (size_t)count * sizeof *products);
+    while (left) {
+        linear_job j = {.kern = engine->kern, .x = x, .ldx = ldx, .T = T, .products = now};
+        int group = 0, rest = 0;
+        for (int p = 0; p < left; p++) {
+            int g = later[p].w->group;
+            if (!group) group = g;
+            if (g && g != group) later[rest++] = later[p];
+            else now[j.count++] = later[p];
+        }
+        left = rest;
+        if (group) j.q = fore_quantise(engine, x, ldx, T, now[0].w->K, group);
+        run_products(engine, &j);
+    }
 }
 
 typedef struct rows_job {

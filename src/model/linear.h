@@ -5,10 +5,23 @@
 #include "base/pool.h"
 #include "model/weights.h"
 
+/* Rows that were quantised for the quantised matrices that take them. */
+typedef struct fore_quantised {
+    fore_qrows rows;
+    size_t values; /* room: numbers in all */
+    void *memory;  /* owned */
+    size_t bytes;
+} fore_quantised;
+
+/* Room for `values` numbers, a multiple of 32. */
+fore_status fore_quantised_new(size_t values, fore_quantised *out, fore_error *err);
+void fore_quantised_free(fore_quantised *quantised);
+
 /* What computes: the kernels and the threads. Borrowed by whatever holds it. */
 typedef struct fore_engine {
     const fore_kern *kern;
     fore_pool *pool;
+    fore_quantised *quantised; /* room for the widest call; may be NULL where no matrix is quantised */
 } fore_engine;
 
 /* One product of a group that shares its input. */
@@ -19,8 +32,12 @@ typedef struct fore_product {
     size_t ldy;
 } fore_product;
 
-/* Outputs n0 .. n1-1 of a product, by the calling thread alone. */
-void fore_product_slice(const fore_kern *kern, const fore_product *product, const float *x, size_t ldx, int T, int n0, int n1);
+/* x [T,K] into the engine's room for quantised rows. It is overwritten by the next call. */
+const fore_qrows *fore_quantise(const fore_engine *engine, const float *x, size_t ldx, int T, int K, int group);
+/* Outputs n0 .. n1-1 of a product, by the calling thread alone; n0 is a multiple of 16, n1 too or N. q: the same rows
+ * quantised by the matrix's group, when it is quantised. */
+void fore_product_slice(const fore_kern *kern, const fore_product *product, const float *x, size_t ldx, const fore_qrows *q, int T,
+                        int n0, int n1);
 /* y = x W^T + bias for each of count products; x [T,K] with row stride ldx; every K is the same. */
 void fore_linear(const fore_engine *engine, const float *x, size_t ldx, int T, const fore_product *products, int count);
 

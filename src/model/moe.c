@@ -19,6 +19,7 @@ typedef struct moe_job {
     int32_t *active;  /* [E] experts that some row picked */
     float *gate, *up; /* [T*k,I] */
     float *rows;      /* [T*k,C] inputs by slot, then outputs by slot */
+    const fore_qrows *q; /* the same rows by slot, quantised, when the experts are */
     int T, C, E, I, k, active_count;
     int blocks, block; /* pieces of an expert's outputs, and outputs of a piece */
 } moe_job;
@@ -78,7 +79,7 @@ static void group(moe_job *j) {
 
 static uint64_t matrix_bytes(const fore_experts *experts, int e) {
     fore_weight w = fore_expert_at(experts, e);
-    return (uint64_t)w.N * fore_weight_row_bytes(&w);
+    return fore_weight_bytes(&w);
 }
 
 static void count(const moe_job *j) {
@@ -124,6 +125,23 @@ static piece piece_at(const moe_job *j, int index, int N) {
     return (piece){e, j->first[e], j->first[e + 1] - j->first[e], n0, N - n0 < j->block ? N : n0 + j->block};
 }
 
+/* Quantises the rows [T*k,K] of all slots when some expert's matrices are quantised. */
+static void quantise_slots(moe_job *j, const fore_experts *a, const fore_experts *b, const float *rows, int K) {
+    int group = 0;
+    for (int e = 0; e < j->E && !group; e++) {
+        group = fore_expert_at(a, e).group;
+        if (!group) group = fore_expert_at(b, e).group;
+    }
+    if (group) j->q = fore_quantise(j->pass->engine, rows, (size_t)K, j->T * j->k, K, group);
+}
+
+/* Quantised rows from a slot on. */
+static fore_qrows slot_rows(const moe_job *j, int slot) {
+    if (!j->q) return (fore_qrows){0};
+    size_t s = (size_t)slot, at = s * j->q->groups;
+    return (fore_qrows){j->q->q + s * j->q->row, j->q->scale + at, j->q->sum + at, j->q->row, j->q->groups};
+}
+
 /* silu(gate x) * up x, a piece of one expert's width for all of its rows. */
 static void rise_task(void *context, int index, int worker) {
     (void)worker;
@@ -134,7 +152,8 @@ static void rise_task(void *context, int index, int worker) {
     fore_weight gate = fore_expert_at(&j->layer->expert_gate, p.expert), up = fore_expert_at(&j->layer->expert_up, p.expert);
     const fore_product products[2] = {{&gate, NULL, j->gate + at, I}, {&up, NULL, j->up + at, I}};
     const float *x = j->rows + (size_t)p.slot * C;
-    for (int i = 0; i < 2; i++) fore_product_slice(kern, &products[i], x, C, p.count, p.n0, p.n1);
+    const fore_qrows q = slot_rows(j, p.slot);
+    for (int i = 0; i < 2; i++) fore_product_slice(kern, &products[i], x, C, &q, p.count, p.n0, p.n1);
     for (int r = 0; r < p.count; r++) {
         size_t from = at + (size_t)r * I + (size_t)p.n0;
         kern->silu_mul(j->gate + from, j->gate + from, j->up + from, (size_t)(p.n1 - p.n0));
@@ -148,7 +167,8 @@ static void fall_task(void *context, int index, int worker) {
     size_t C = (size_t)j->C, I = (size_t)j->I, slot = (size_t)p.slot;
     fore_weight down = fore_expert_at(&j->layer->expert_down, p.expert);
     const fore_product product = {&down, NULL, j->rows + slot * C, C};
-    fore_product_slice(j->pass->engine->kern, &product, j->gate + slot * I, I, p.count, p.n0, p.n1);
+    const fore_qrows q = slot_rows(j, p.slot);
+    fore_product_slice(j->pass->engine->kern, &product, j->gate + slot * I, I, &q, p.count, p.n0, p.n1);
 }
 
 static void sum_task(void *context, int first, int rows, int worker) {
@@ -198,7 +218,9 @@ void fore_moe(const fore_pass *pass, const fore_layer *layer, const float *x, fl
     group(&j);
     count(&j);
     fore_rows(engine, gather_task, &j, j.T, ROW_BLOCK);
+    quantise_slots(&j, &layer->expert_gate, &layer->expert_up, j.rows, j.C);
     fore_pool_run(engine->pool, rise_task, &j, cut(&j, j.I));
+    quantise_slots(&j, &layer->expert_down, &layer->expert_down, j.gate, j.I);
     fore_pool_run(engine->pool, fall_task, &j, cut(&j, j.C));
     fore_rows(engine, sum_task, &j, j.T, ROW_BLOCK);
 }

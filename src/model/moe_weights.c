@@ -7,41 +7,16 @@ typedef struct moe_shape {
     int E, I, C;
 } moe_shape;
 
-/* Rows row0 .. row0+N-1 of each expert of a tensor [E,rows,K]. */
-static fore_experts slices(const fore_weight *all, int rows, int row0, int N) {
-    size_t row = fore_weight_row_bytes(all);
-    return (fore_experts){.first = {.data = (const char *)all->data + (size_t)row0 * row, .dtype = all->dtype, .N = N, .K = all->K},
-                          .stride = (size_t)rows * row};
-}
-
-/* One tensor [E,N,K]; only the slices of its N*K matrices are used, so that E*N need not fit an int. */
-static void bind_stack(fore_binder *b, fore_weight *out, int E, int N, int K, const char *leaf, int i) {
-    char name[96];
-    if (b->status) return;
-    snprintf(name, sizeof name, "layers.%d.mlp.%s", i, leaf);
-    const uint64_t shape[3] = {(uint64_t)E, (uint64_t)N, (uint64_t)K};
-    fore_bind_shape(b, out, N, K, 3, shape, "%s", name);
-}
-
 static void bind_fused(fore_binder *b, moe_shape s, fore_layer *l, int i) {
-    fore_weight both = {0}, down = {0};
-    bind_stack(b, &both, s.E, 2 * s.I, s.C, "experts.gate_up_proj", i);
-    bind_stack(b, &down, s.E, s.C, s.I, "experts.down_proj", i);
-    if (b->status) return;
-    l->expert_gate = slices(&both, 2 * s.I, 0, s.I);
-    l->expert_up = slices(&both, 2 * s.I, s.I, s.I);
-    l->expert_down = slices(&down, s.C, 0, s.C);
+    fore_bind_slices(b, &l->expert_gate, s.E, 2 * s.I, 0, s.I, s.C, "layers.%d.mlp.experts.gate_up_proj", i);
+    fore_bind_slices(b, &l->expert_up, s.E, 2 * s.I, s.I, s.I, s.C, "layers.%d.mlp.experts.gate_up_proj", i);
+    fore_bind_slices(b, &l->expert_down, s.E, s.C, 0, s.C, s.I, "layers.%d.mlp.experts.down_proj", i);
 }
 
 static void bind_stacked(fore_binder *b, moe_shape s, fore_layer *l, int i) {
-    fore_weight gate = {0}, up = {0}, down = {0};
-    bind_stack(b, &gate, s.E, s.I, s.C, "switch_mlp.gate_proj.weight", i);
-    bind_stack(b, &up, s.E, s.I, s.C, "switch_mlp.up_proj.weight", i);
-    bind_stack(b, &down, s.E, s.C, s.I, "switch_mlp.down_proj.weight", i);
-    if (b->status) return;
-    l->expert_gate = slices(&gate, s.I, 0, s.I);
-    l->expert_up = slices(&up, s.I, 0, s.I);
-    l->expert_down = slices(&down, s.C, 0, s.C);
+    fore_bind_slices(b, &l->expert_gate, s.E, s.I, 0, s.I, s.C, "layers.%d.mlp.switch_mlp.gate_proj.weight", i);
+    fore_bind_slices(b, &l->expert_up, s.E, s.I, 0, s.I, s.C, "layers.%d.mlp.switch_mlp.up_proj.weight", i);
+    fore_bind_slices(b, &l->expert_down, s.E, s.C, 0, s.C, s.I, "layers.%d.mlp.switch_mlp.down_proj.weight", i);
 }
 
 static const char *const PARTS[] = {"gate_proj", "up_proj", "down_proj"};
@@ -86,6 +61,22 @@ static bool is_numbered(const fore_binder *b, int E, int i) {
     return false;
 }
 
+/* The rows of a layer are quantised once for all of its experts. */
+static void check_groups(fore_binder *b, int E, const fore_layer *l, int i) {
+    const fore_experts *const kinds[] = {&l->expert_gate, &l->expert_up, &l->expert_down};
+    int group[2] = {0, 0};
+    for (int k = 0; k < PART_COUNT && !b->status; k++)
+        for (int e = 0; e < (kinds[k]->each ? E : 1); e++) {
+            int g = fore_expert_at(kinds[k], e).group, *seen = &group[k == PART_COUNT - 1];
+            if (g && *seen && g != *seen) {
+                b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %slayers.%d.mlp: experts quantised in groups of %d and of %d; "
+                                      "one size for a layer is supported", b->prefix, i, *seen, g);
+                return;
+            }
+            if (g) *seen = g;
+        }
+}
+
 void fore_bind_moe(fore_binder *b, const fore_text_config *t, fore_layer *l, int i) {
     const moe_shape s = {t->num_experts, t->moe_intermediate_size, t->hidden_size};
     int F = t->shared_expert_intermediate_size;
@@ -105,4 +96,5 @@ void fore_bind_moe(fore_binder *b, const fore_text_config *t, fore_layer *l, int
         b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %slayers.%d.mlp.experts: none found (looked for "
                               "experts.gate_up_proj, experts.0.gate_proj.weight and switch_mlp.gate_proj.weight); the checkpoint is "
                               "incomplete or of another layout", b->prefix, i);
+    check_groups(b, s.E, l, i);
 }

@@ -15,6 +15,7 @@ typedef struct fore_mtp {
     fore_contract contract;
     fore_store *sidecar;   /* owned; NULL when the weights lie in the checkpoint's own files */
     fore_arena arena;
+    fore_panels panels;    /* its quantised matrices */
     fore_text_config text; /* of the head's layers: full attention only */
     const float *norm_embedding, *norm_hidden, *norm; /* [C] gains */
     fore_weight fc;        /* [C, 2C] */
@@ -22,9 +23,11 @@ typedef struct fore_mtp {
 } fore_mtp;
 
 /* Attaches the head of an open network when its config declares one. `contract` (may be NULL) is the caller's own, a JSON
- * object. Not declared, absent or quantised: *out is not attached and says why. Present but incomplete, misshapen, or a
- * contract that makes no sense: an error. *out borrows from the network; free it first. */
-fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJSON *contract, fore_mtp *out, fore_error *err);
+ * object. pool: as in fore_network_open. Not declared, absent or quantised in an unknown form: *out is not attached and says why.
+ * Present but incomplete, misshapen, or a contract that makes no sense: an error. *out borrows from the network; free
+ * it first. */
+fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJSON *contract, fore_pool *pool, fore_mtp *out,
+                          fore_error *err);
 void fore_mtp_close(fore_mtp *mtp);
 
 /* Scratch memory of the head for up to `rows` rows a call. */

@@ -88,7 +88,7 @@ static double mean_of(const fore_entry *e, const fore_kern *kern) {
     double sum = 0;
     for (uint64_t at = 0; at < n; at += PIECE) {
         int count = n - at < PIECE ? (int)(n - at) : PIECE;
-        const fore_weight w = {e->data + at * (e->bytes / n), e->dtype, 1, count};
+        const fore_weight w = {.data = e->data + at * (e->bytes / n), .dtype = e->dtype, .N = 1, .K = count};
         fore_weight_row(kern, &w, 0, v);
         for (int i = 0; i < count; i++) sum += (double)v[i];
     }
@@ -162,10 +162,13 @@ static fore_status make_text(const fore_network *n, fore_mtp *m, fore_error *err
     return FORE_OK;
 }
 
-static fore_status bind(const fore_network *n, const fore_store *store, const char *prefix, fore_mtp *m, fore_error *err) {
+static fore_status bind(const fore_network *n, const fore_store *store, const char *prefix, fore_pool *pool, fore_mtp *m,
+                        fore_error *err) {
     fore_status s = make_text(n, m, err);
     if (s) return s;
-    fore_binder b = {store, &m->arena, n->kern, prefix, err, FORE_OK};
+    s = fore_panels_reserve(&m->panels, store, prefix, err);
+    if (s) return s;
+    fore_binder b = {store, &m->arena, &m->panels, n->kern, prefix, err, FORE_OK};
     int C = m->text.hidden_size;
     float plus = m->norms_absolute ? 0.0f : 1.0f;
     fore_bind_vector(&b, &m->norm_embedding, C, plus, "pre_fc_norm_embedding.weight");
@@ -176,15 +179,18 @@ static fore_status bind(const fore_network *n, const fore_store *store, const ch
         fore_bind_layer(&b, &m->text, &m->layers[i], i, plus);
         m->layers[i].number += n->config.text.num_hidden_layers;
     }
-    return b.status ? fore_fail_prefix(err, b.status, "draft head from %s (no_mtp leaves it out)", m->source) : FORE_OK;
+    if (b.status) return fore_fail_prefix(err, b.status, "draft head from %s (no_mtp leaves it out)", m->source);
+    fore_panels_make(&m->panels, pool);
+    return FORE_OK;
 }
 
-/* A head whose matrices are packed or scaled integers has companions of them. */
-static bool is_quantised(const fore_store *store, const char *prefix) {
-    static const char *const companions[] = {".scales", ".weight_scale", ".weight_scale_inv", ".weight_packed", ".qweight"};
+/* A head whose matrices are packed or scaled in another form than MLX's affine one has companions of them. */
+static bool is_unknown_form(const fore_store *store, const char *prefix) {
+    static const char *const companions[] = {".weight_scale", ".weight_scale_inv", ".weight_packed", ".qweight"};
     for (size_t i = 0; i < fore_store_count(store); i++) {
         const fore_entry *e = fore_store_at(store, i);
         if (strncmp(e->name, prefix, strlen(prefix))) continue;
+        if (ends_with(e->name, ".scales") && !(e->dtype == FORE_DTYPE_BF16 || e->dtype == FORE_DTYPE_F16)) return true;
         for (size_t k = 0; k < sizeof companions / sizeof *companions; k++)
             if (ends_with(e->name, companions[k])) return true;
     }
@@ -206,7 +212,8 @@ static fore_status read_contract(const char *dir, const cJSON *config, const cJS
     return s;
 }
 
-static fore_status attach(const char *dir, const fore_network *n, const cJSON *config, const cJSON *caller, fore_mtp *m, fore_error *err) {
+static fore_status attach(const char *dir, const fore_network *n, const cJSON *config, const cJSON *caller, fore_pool *pool, fore_mtp *m,
+                          fore_error *err) {
     fore_status s = read_contract(dir, config, caller, &m->contract, err);
     if (s) return s;
     if (n->config.text.mtp_num_hidden_layers < 1) {
@@ -223,24 +230,25 @@ static fore_status attach(const char *dir, const fore_network *n, const cJSON *c
         return FORE_OK;
     }
     const char *prefix = prefix_in(store);
-    if (is_quantised(store, prefix)) {
-        snprintf(m->why, sizeof m->why, "the draft head is quantised; supported are F32, F16 and BF16");
+    if (is_unknown_form(store, prefix)) {
+        snprintf(m->why, sizeof m->why, "the draft head is quantised in another form than MLX's affine one with 16-bit scales");
         return FORE_OK;
     }
     s = norm_encoding(config, store, prefix, n->kern, m, err);
-    if (!s) s = bind(n, store, prefix, m, err);
+    if (!s) s = bind(n, store, prefix, pool, m, err);
     if (!s) m->attached = true;
     return s;
 }
 
-fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJSON *contract, fore_mtp *out, fore_error *err) {
+fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJSON *contract, fore_pool *pool, fore_mtp *out,
+                          fore_error *err) {
     *out = (fore_mtp){.norms_rule = ""};
     char *path = fore_path_join(dir, "config.json");
     if (!path) return fore_fail_nomem(err, "a path");
     cJSON *config = NULL;
     fore_status s = fore_json_read(path, JSON_LIMIT, &config, err);
     free(path);
-    if (!s) s = attach(dir, network, config, contract, out, err);
+    if (!s) s = attach(dir, network, config, contract, pool, out, err);
     cJSON_Delete(config);
     if (s) fore_mtp_close(out);
     return s;
@@ -248,6 +256,7 @@ fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJ
 
 void fore_mtp_close(fore_mtp *mtp) {
     fore_store_close(mtp->sidecar);
+    fore_panels_free(&mtp->panels);
     fore_arena_free(&mtp->arena);
     *mtp = (fore_mtp){0};
 }

@@ -216,11 +216,20 @@ static size_t tower_floats(const fore_vision_config *v, int threads, size_t P, s
            (size_t)threads * worker_floats(v, frame);
 }
 
-fore_status fore_tower_forward(const fore_engine *engine, const fore_network *network, const float *patches, const int grid[3],
+/* Numbers of the widest product's input, rows times columns. */
+static size_t widest_call(const fore_vision_config *v, size_t P) {
+    size_t C = (size_t)v->hidden_size, mlp = mix_rows(v) * (size_t)v->intermediate_size, merged = mix_rows(v) * C;
+    size_t n = P * C > mlp ? P * C : mlp;
+    return ((n > merged ? n : merged) + 31) / 32 * 32;
+}
+
+fore_status fore_tower_forward(const fore_engine *caller, const fore_network *network, const float *patches, const int grid[3],
                                float *rows, fore_progress progress, void *user, fore_tap tap, void *tap_user, fore_error *err) {
     const fore_vision_config *v = &network->config.vision;
     const fore_tower *t = &network->tower;
-    int frame = grid[1] * grid[2], threads = fore_pool_threads(engine->pool);
+    int frame = grid[1] * grid[2], threads = fore_pool_threads(caller->pool);
+    fore_quantised quantised = {0};
+    const fore_engine own = {caller->kern, caller->pool, &quantised}, *engine = &own;
     tower_pass p = {.engine = engine, .network = network, .h = grid[1], .w = grid[2], .frame = frame};
     p.P = (size_t)grid[0] * (size_t)frame;
     p.C = (size_t)v->hidden_size;
@@ -231,6 +240,13 @@ fore_status fore_tower_forward(const fore_engine *engine, const fore_network *ne
     void *memory = malloc(bytes);
     if (!memory)
         return fore_fail(err, FORE_ERR_NOMEM, "out of memory: the vision tower needs %zu MiB for a picture of %zu patches", bytes >> 20, p.P);
+    if (t->quantised) {
+        fore_status failed = fore_quantised_new(widest_call(v, p.P), &quantised, err);
+        if (failed) {
+            free(memory);
+            return failed;
+        }
+    }
     char *at = memory;
     p.x = fore_carve(&at, p.P * p.C);
     p.n = fore_carve(&at, p.P * p.C);
@@ -267,5 +283,6 @@ fore_status fore_tower_forward(const fore_engine *engine, const fore_network *ne
         if (tap) tap(tap_user, "vision.output", 0, rows, merged_rows, (size_t)v->out_hidden_size);
     }
     free(memory);
+    fore_quantised_free(&quantised);
     return s;
 }

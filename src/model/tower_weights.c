@@ -20,7 +20,8 @@ fore_status fore_tower_bind(fore_network *n, const char *prefix, fore_error *err
     w->side = side;
     w->blocks = fore_arena_alloc(&n->arena, (size_t)v->depth, sizeof *w->blocks);
     if (!w->blocks) return fore_fail_nomem(err, "the vision block table");
-    fore_binder b = {n->store, &n->arena, n->kern, prefix, err, FORE_OK};
+    uint64_t before = n->panels.parameters;
+    fore_binder b = {n->store, &n->arena, &n->panels, n->kern, prefix, err, FORE_OK};
     const uint64_t patch[5] = {(uint64_t)C, (uint64_t)v->in_channels, (uint64_t)v->temporal_patch_size, (uint64_t)v->patch_size,
                                (uint64_t)v->patch_size};
     int inputs = v->in_channels * v->temporal_patch_size * v->patch_size * v->patch_size;
@@ -48,5 +49,6 @@ fore_status fore_tower_bind(fore_network *n, const char *prefix, fore_error *err
     fore_bind_vector(&b, &w->merger_fc1_b, merged, 0, "merger.linear_fc1.bias");
     fore_bind_matrix(&b, &w->merger_fc2, out, merged, "merger.linear_fc2.weight");
     fore_bind_vector(&b, &w->merger_fc2_b, out, 0, "merger.linear_fc2.bias");
+    w->quantised = n->panels.parameters > before;
     return b.status;
 }

@@ -25,6 +25,15 @@ static size_t row_floats(const fore_text_config *t) {
     return 3 * (size_t)t->hidden_size + wide_columns(t) + (size_t)t->rotary_dim;
 }
 
+/* Widest input of a product, in numbers a row; a mixture of experts has k rows for one. The draft head's is two hiddens. */
+static size_t widest_input(const fore_text_config *t) {
+    size_t C = (size_t)t->hidden_size, heads = (size_t)t->num_attention_heads * (size_t)t->head_dim;
+    size_t values = (size_t)t->linear_num_value_heads * (size_t)t->linear_value_head_dim, I = (size_t)t->moe_intermediate_size;
+    size_t dense = max_size((size_t)t->intermediate_size, (size_t)t->shared_expert_intermediate_size);
+    size_t n = max_size(max_size(2 * C, max_size(heads, values)), max_size(dense, (size_t)t->num_experts_per_tok * max_size(C, I)));
+    return (n + 31) / 32 * 32;
+}
+
 static size_t seen_bytes(const fore_text_config *t) {
     return ((size_t)t->num_hidden_layers + (size_t)t->mtp_num_hidden_layers) * (size_t)t->num_experts;
 }
@@ -33,7 +42,9 @@ fore_status fore_scratch_plan(const fore_text_config *t, int rows, int capacity,
     size_t a, b, total;
     if (__builtin_mul_overflow((size_t)rows, row_floats(t) + 8 * ALIGN, &a) ||
         __builtin_mul_overflow((size_t)threads, worker_floats(t, capacity), &b) || __builtin_add_overflow(a, b, &total) ||
-        __builtin_mul_overflow(total, sizeof(float), &total) || __builtin_add_overflow(total, seen_bytes(t) + 8 * ALIGN, &total))
+        __builtin_mul_overflow(total, sizeof(float), &total) || __builtin_add_overflow(total, seen_bytes(t) + 8 * ALIGN, &total) ||
+        __builtin_mul_overflow((size_t)rows, widest_input(t) + widest_input(t) / 32 * 2 * sizeof(float), &a) ||
+        __builtin_add_overflow(total, a, &total))
         return fore_fail(err, FORE_ERR_LIMIT, "scratch: %d rows do not fit the address space", rows);
     *bytes = total;
     return FORE_OK;
@@ -43,8 +54,13 @@ fore_status fore_scratch_new(const fore_text_config *t, int rows, int capacity, 
     *out = (fore_scratch){.rows = rows, .worker_floats = worker_floats(t, capacity)};
     fore_status s = fore_scratch_plan(t, rows, capacity, threads, &out->bytes, err);
     if (s) return s;
-    out->memory = calloc(1, out->bytes); /* touched page by page as it is used */
-    if (!out->memory) return fore_fail_nomem(err, "the scratch memory of a session");
+    s = fore_quantised_new((size_t)rows * widest_input(t), &out->quantised, err);
+    if (s) return s;
+    out->memory = calloc(1, out->bytes - out->quantised.bytes); /* touched page by page as it is used */
+    if (!out->memory) {
+        fore_quantised_free(&out->quantised);
+        return fore_fail_nomem(err, "the scratch memory of a session");
+    }
     char *at = out->memory;
     size_t T = (size_t)rows, C = (size_t)t->hidden_size, half = (size_t)t->rotary_dim / 2;
     out->x = fore_carve(&at, T * C);
@@ -59,6 +75,7 @@ fore_status fore_scratch_new(const fore_text_config *t, int rows, int capacity, 
 }
 
 void fore_scratch_free(fore_scratch *scratch) {
+    fore_quantised_free(&scratch->quantised);
     free(scratch->memory);
     *scratch = (fore_scratch){0};
 }

@@ -24,6 +24,7 @@ typedef struct fore_scratch {
     float *cos, *sin;   /* [rows, rotary_dim/2] */
     float *worker;      /* [threads, worker_floats] */
     size_t worker_floats;
+    fore_quantised quantised; /* the engine's, for calls of so many rows */
     unsigned char *seen; /* [layers of trunk and draft head, E] experts that touched counts; no mixture: not there */
     fore_touched touched;
     void *memory; /* owned */

@@ -1,7 +1,6 @@
 /* Binding the text model's tensors; see weights.h. */
 #include "model/weights.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,120 +9,15 @@ static const char *const VISION_PREFIXES[] = {"model.visual.", "visual.", "visio
 static const char *const MTP_PREFIXES[] = {"mtp.", "language_model.mtp.", "model.mtp.", "model.language_model.mtp."};
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-static const char *dtype_list(void) { return "F32, F16 and BF16"; }
-
-static void shape_text(char *out, size_t size, int dims, const uint64_t *shape) {
-    size_t used = (size_t)snprintf(out, size, "[");
-    for (int i = 0; i < dims && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%llu", i ? "," : "", (unsigned long long)shape[i]);
-    if (used < size) snprintf(out + used, size - used, "]");
-}
-
-/* Finds prefix + name with exactly this shape and a float type, or records why not. */
-static const fore_entry *bind_entry(fore_binder *b, const char *name, int dims, const uint64_t *shape) {
-    if (b->status) return NULL;
-    char full[256];
-    snprintf(full, sizeof full, "%s%s", b->prefix, name);
-    const fore_entry *e = fore_store_find(b->store, full);
-    if (!e) {
-        b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %s: missing; the checkpoint is incomplete or of another layout", full);
-        return NULL;
-    }
-    bool same = e->dims == dims;
-    for (int i = 0; same && i < dims; i++) same = e->shape[i] == shape[i];
-    if (!same) {
-        char want[96], have[96];
-        shape_text(want, sizeof want, dims, shape);
-        shape_text(have, sizeof have, e->dims, e->shape);
-        b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %s: expected %s, the file has %s %s", full, want, e->dtype_name, have);
-        return NULL;
-    }
-    if (e->dtype != FORE_DTYPE_F32 && e->dtype != FORE_DTYPE_F16 && e->dtype != FORE_DTYPE_BF16) {
-        b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: type %s; supported are %s", full, e->dtype_name, dtype_list());
-        return NULL;
-    }
-    return e;
-}
-
-static void format_name(char *name, size_t size, const char *format, va_list args) { vsnprintf(name, size, format, args); }
-
-void fore_bind_shape(fore_binder *b, fore_weight *out, int N, int K, int dims, const uint64_t *shape, const char *format, ...) {
-    char name[160];
-    va_list args;
-    va_start(args, format);
-    format_name(name, sizeof name, format, args);
-    va_end(args);
-    const fore_entry *e = bind_entry(b, name, dims, shape);
-    if (e) *out = (fore_weight){.data = e->data, .dtype = e->dtype, .N = N, .K = K};
-}
-
-void fore_bind_matrix(fore_binder *b, fore_weight *out, int N, int K, const char *format, ...) {
-    char name[160];
-    va_list args;
-    va_start(args, format);
-    format_name(name, sizeof name, format, args);
-    va_end(args);
-    const uint64_t shape[2] = {(uint64_t)N, (uint64_t)K};
-    fore_bind_shape(b, out, N, K, 2, shape, "%s", name);
-}
-
-static void widen(const fore_kern *kern, fore_dtype dtype, float *y, const void *x, size_t n) {
-    if (dtype == FORE_DTYPE_BF16) kern->widen_bf16(y, x, n);
-    else if (dtype == FORE_DTYPE_F16) kern->widen_f16(y, x, n);
-    else memcpy(y, x, n * sizeof *y);
-}
-
-static float *bind_floats(fore_binder *b, const fore_entry *e, size_t n) {
-    float *y = fore_arena_alloc(b->arena, n, sizeof *y);
-    if (!y) {
-        b->status = fore_fail_nomem(b->err, "the weights' vectors");
-        return NULL;
-    }
-    widen(b->kern, e->dtype, y, e->data, n);
-    return y;
-}
-
-void fore_bind_vector(fore_binder *b, const float **out, int n, float plus, const char *format, ...) {
-    char name[160];
-    va_list args;
-    va_start(args, format);
-    format_name(name, sizeof name, format, args);
-    va_end(args);
-    const uint64_t shape[1] = {(uint64_t)n};
-    const fore_entry *e = bind_entry(b, name, 1, shape);
-    float *y = e ? bind_floats(b, e, (size_t)n) : NULL;
-    if (y && plus != 0)
-        for (int i = 0; i < n; i++) y[i] += plus;
-    *out = y;
-}
-
-bool fore_bind_has(const fore_binder *b, const char *format, ...) {
-    char name[160], full[256];
-    va_list args;
-    va_start(args, format);
-    format_name(name, sizeof name, format, args);
-    va_end(args);
-    snprintf(full, sizeof full, "%s%s", b->prefix, name);
-    return fore_store_find(b->store, full) != NULL;
-}
-
-size_t fore_weight_row_bytes(const fore_weight *w) { return (size_t)w->K * (w->dtype == FORE_DTYPE_F32 ? 4 : 2); }
-
-void fore_weight_row(const fore_kern *kern, const fore_weight *w, int row, float *y) {
-    widen(kern, w->dtype, y, (const char *)w->data + (size_t)row * fore_weight_row_bytes(w), (size_t)w->K);
-}
-
-/* conv1d.weight [channels,1,kernel] to [kernel,channels]: rows of the same tap lie together. */
-static void bind_conv(fore_binder *b, const float **out, int channels, int kernel, int layer) {
-    char name[96];
-    snprintf(name, sizeof name, "layers.%d.linear_attn.conv1d.weight", layer);
-    const uint64_t shape[3] = {(uint64_t)channels, 1, (uint64_t)kernel};
-    const fore_entry *e = bind_entry(b, name, 3, shape);
-    float *w = e ? bind_floats(b, e, (size_t)channels * (size_t)kernel) : NULL;
+/* conv1d.weight [channels,1,kernel], in MLX's layout [channels,kernel,1], to [kernel,channels]: rows of the same tap lie
+ * together. */
+static void bind_conv(fore_binder *b, const float **out, int channels, int kernel, bool mlx, int layer) {
+    const uint64_t c = (uint64_t)channels, k = (uint64_t)kernel, shape[3] = {c, mlx ? k : 1, mlx ? 1 : k};
+    float *w = fore_bind_floats(b, 3, shape, "layers.%d.linear_attn.conv1d.weight", layer);
     float *y = w ? fore_arena_alloc(b->arena, (size_t)channels * (size_t)kernel, sizeof *y) : NULL;
     if (w && !y) b->status = fore_fail_nomem(b->err, "the weights' vectors");
-    for (int c = 0; y && c < channels; c++)
-        for (int j = 0; j < kernel; j++) y[(size_t)j * (size_t)channels + (size_t)c] = w[(size_t)c * (size_t)kernel + (size_t)j];
+    for (size_t i = 0; y && i < c; i++)
+        for (size_t j = 0; j < k; j++) y[j * c + i] = w[i * k + j];
     *out = y;
 }
 
@@ -143,7 +37,7 @@ static void bind_full(fore_binder *b, const fore_text_config *t, fore_layer *l, 
     }
 }
 
-static void bind_linear(fore_binder *b, const fore_text_config *t, fore_layer *l, int i) {
+static void bind_linear(fore_binder *b, const fore_text_config *t, fore_layer *l, int i, bool mlx) {
     int C = t->hidden_size, nv = t->linear_num_value_heads, vd = nv * t->linear_value_head_dim;
     int channels = 2 * t->linear_num_key_heads * t->linear_key_head_dim + vd;
     fore_bind_matrix(b, &l->in_proj_qkv, channels, C, "layers.%d.linear_attn.in_proj_qkv.weight", i);
@@ -151,7 +45,7 @@ static void bind_linear(fore_binder *b, const fore_text_config *t, fore_layer *l
     fore_bind_matrix(b, &l->in_proj_b, nv, C, "layers.%d.linear_attn.in_proj_b.weight", i);
     fore_bind_matrix(b, &l->in_proj_a, nv, C, "layers.%d.linear_attn.in_proj_a.weight", i);
     fore_bind_matrix(b, &l->out_proj, C, vd, "layers.%d.linear_attn.out_proj.weight", i);
-    bind_conv(b, &l->conv, channels, t->linear_conv_kernel_dim, i);
+    bind_conv(b, &l->conv, channels, t->linear_conv_kernel_dim, mlx, i);
     fore_bind_vector(b, &l->dt_bias, nv, 0, "layers.%d.linear_attn.dt_bias", i);
     /* This norm alone is plain: its gain is w, not 1 + w. */
     fore_bind_vector(b, &l->gated_norm, t->linear_value_head_dim, 0, "layers.%d.linear_attn.norm.weight", i);
@@ -169,7 +63,7 @@ void fore_bind_layer(fore_binder *b, const fore_text_config *t, fore_layer *l, i
     fore_bind_vector(b, &l->input_norm, C, plus, "layers.%d.input_layernorm.weight", i);
     fore_bind_vector(b, &l->post_norm, C, plus, "layers.%d.post_attention_layernorm.weight", i);
     if (l->full) bind_full(b, t, l, i, plus);
-    else bind_linear(b, t, l, i);
+    else bind_linear(b, t, l, i, plus == 0);
     if (t->num_experts) {
         fore_bind_moe(b, t, l, i);
         return;
@@ -188,6 +82,18 @@ static const char *find_prefix(const fore_store *store, const char *const *prefi
     return NULL;
 }
 
+/* MLX's conversions store the gain of a norm, Hugging Face's files gain - 1. The axes of the convolution tell which it is. */
+static bool is_mlx(const fore_binder *b, const fore_text_config *t) {
+    for (int i = 0; i < t->num_hidden_layers; i++) {
+        if (t->full_attention[i]) continue;
+        char name[256];
+        snprintf(name, sizeof name, "%slayers.%d.linear_attn.conv1d.weight", b->prefix, i);
+        const fore_entry *e = fore_store_find(b->store, name);
+        return e && e->dims == 3 && e->shape[2] == 1 && t->linear_conv_kernel_dim > 1;
+    }
+    return false;
+}
+
 static fore_status bind_text(fore_network *n, fore_error *err) {
     const fore_text_config *t = &n->config.text;
     const char *prefix = find_prefix(n->store, TEXT_PREFIXES, COUNT(TEXT_PREFIXES), "embed_tokens.weight");
@@ -195,13 +101,14 @@ static fore_status bind_text(fore_network *n, fore_error *err) {
         return fore_fail(err, FORE_ERR_FORMAT,
                          "weights: embed_tokens.weight: missing (looked under model.language_model., language_model.model., "
                          "language_model., model. and no prefix)");
-    fore_binder b = {n->store, &n->arena, n->kern, prefix, err, FORE_OK};
+    fore_binder b = {n->store, &n->arena, &n->panels, n->kern, prefix, err, FORE_OK};
     int C = t->hidden_size;
     n->layers = fore_arena_alloc(&n->arena, (size_t)t->num_hidden_layers, sizeof *n->layers);
     if (!n->layers) return fore_fail_nomem(err, "the layer table");
+    float plus = is_mlx(&b, t) ? 0 : 1;
     fore_bind_matrix(&b, &n->embed, t->vocab_size, C, "embed_tokens.weight");
-    fore_bind_vector(&b, &n->norm, C, 1, "norm.weight");
-    for (int i = 0; i < t->num_hidden_layers && !b.status; i++) fore_bind_layer(&b, t, &n->layers[i], i, 1);
+    fore_bind_vector(&b, &n->norm, C, plus, "norm.weight");
+    for (int i = 0; i < t->num_hidden_layers && !b.status; i++) fore_bind_layer(&b, t, &n->layers[i], i, plus);
     if (b.status) return b.status;
     if (t->tie_word_embeddings) {
         n->lm_head = n->embed;
@@ -220,10 +127,13 @@ static bool has_prefix(const char *name, const char *const *prefixes, size_t cou
     return false;
 }
 
-static void count_parameters(fore_network *n) {
+/* quantised: parameters of the text model in quantised matrices. */
+static void count_parameters(fore_network *n, uint64_t quantised) {
+    n->text_parameters = quantised;
+    n->vision_parameters = n->panels.parameters - quantised;
     for (size_t i = 0; i < fore_store_count(n->store); i++) {
         const fore_entry *e = fore_store_at(n->store, i);
-        uint64_t size = 1;
+        uint64_t size = fore_bind_is_packed(n->store, e) ? 0 : 1;
         for (int d = 0; d < e->dims; d++) size *= e->shape[d];
         if (has_prefix(e->name, MTP_PREFIXES, COUNT(MTP_PREFIXES))) {
             n->mtp_parameters += size;
@@ -247,11 +157,13 @@ static const float *make_inv_freq(fore_arena *arena, double theta, int dim, int 
     return f;
 }
 
-fore_status fore_network_open(const char *dir, const fore_kern *kern, fore_network *out, fore_error *err) {
+fore_status fore_network_open(const char *dir, const fore_kern *kern, fore_pool *pool, fore_network *out, fore_error *err) {
     *out = (fore_network){.kern = kern};
     fore_status s = fore_config_read(dir, &out->arena, &out->config, err);
     if (!s) s = fore_store_open(dir, &out->store, err);
+    if (!s) s = fore_panels_reserve(&out->panels, out->store, "", err);
     if (!s) s = bind_text(out, err);
+    uint64_t text = out->panels.parameters;
     if (!s) {
         const fore_text_config *t = &out->config.text;
         out->inv_freq = make_inv_freq(&out->arena, t->rope_theta, t->rotary_dim, t->rotary_dim / 2);
@@ -276,12 +188,14 @@ fore_status fore_network_open(const char *dir, const fore_kern *kern, fore_netwo
         fore_network_close(out);
         return s;
     }
-    count_parameters(out);
+    count_parameters(out, text);
+    fore_panels_make(&out->panels, pool);
     return FORE_OK;
 }
 
 void fore_network_close(fore_network *network) {
     fore_store_close(network->store);
+    fore_panels_free(&network->panels);
     fore_arena_free(&network->arena);
     *network = (fore_network){0};
 }

@@ -1,29 +1,12 @@
-/* The weights of a network by name: which tensor plays which part, with every shape checked before first use. Matrices
- * stay where the file has them (borrowed from the store, any alignment); vectors (norms, biases, gates) are widened to f32
- * in the arena. Names and shapes: transformers modeling_qwen3_5.py and
+/* The weights of a network by name: which tensor plays which part, with every shape checked before first use. Vectors
+ * (norms, biases, gates) are widened to f32 in the arena; bind.h says where matrices lie. Names and shapes: transformers modeling_qwen3_5.py and
  * modeling_qwen3_5_moe.py. Axis letters: C hidden, F mlp, H query heads, K key/value
  * heads, D head dim, V vocabulary; linear layers: nk, nv heads of dk, dv. */
 #ifndef FORE_MODEL_WEIGHTS_H
 #define FORE_MODEL_WEIGHTS_H
 
-#include "base/arena.h"
-#include "base/dtype.h"
 #include "checkpoint/config.h"
-#include "checkpoint/store.h"
-#include "kernels/kern.h"
-
-typedef struct fore_weight {
-    const void *data; /* [N,K] row-major, borrowed from the store */
-    fore_dtype dtype; /* F32, F16 or BF16 */
-    int N, K;
-} fore_weight;
-
-/* One kind of matrix for every expert of a layer: slices of one tensor, or a tensor each. */
-typedef struct fore_experts {
-    fore_weight first;       /* the first expert's */
-    size_t stride;           /* bytes from one expert's data to the next one's */
-    const fore_weight *each; /* [E]; NULL: slices */
-} fore_experts;
+#include "model/bind.h"
 
 typedef struct fore_layer {
     bool full;               /* full attention, else Gated DeltaNet */
@@ -68,6 +51,7 @@ typedef struct fore_tower {
     const float *patch_b;    /* [Cv] */
     fore_weight pos_embed;   /* [side*side, Cv] */
     int side;
+    bool quantised;          /* some of its matrices are */
     fore_tower_block *blocks; /* [depth] */
     const float *merger_norm_w, *merger_norm_b; /* [Cv] */
     fore_weight merger_fc1, merger_fc2;         /* [4Cv,4Cv], [C,4Cv] */
@@ -79,6 +63,7 @@ typedef struct fore_network {
     const fore_kern *kern;
     fore_store *store; /* owned */
     fore_arena arena;  /* everything below that is a pointer, except matrix data */
+    fore_panels panels; /* quantised matrices */
     fore_weight embed;   /* [V,C] */
     fore_weight lm_head; /* [V,C]; the same as embed when tied */
     const float *norm;   /* [C] gain 1 + w */
@@ -91,47 +76,18 @@ typedef struct fore_network {
     int mtp_tensors; /* under any of the MTP prefixes, in the store's files */
 } fore_network;
 
-/* Opens the folder's config and weights. On success *out is owned (fore_network_close). */
-fore_status fore_network_open(const char *dir, const fore_kern *kern, fore_network *out, fore_error *err);
+/* Opens the folder's config and weights. pool: makes the quantised matrices; NULL: this thread alone. On success *out is
+ * owned (fore_network_close). */
+fore_status fore_network_open(const char *dir, const fore_kern *kern, fore_pool *pool, fore_network *out, fore_error *err);
 void fore_network_close(fore_network *network);
 
-/* Binding, used by the files of this room. A binder remembers its first failure; later calls do nothing. */
-typedef struct fore_binder {
-    const fore_store *store;
-    fore_arena *arena;
-    const fore_kern *kern;
-    const char *prefix; /* put before every name */
-    fore_error *err;
-    fore_status status;
-} fore_binder;
-
-/* A matrix of N*K elements stored with the given shape (dims sizes, product N*K). */
-void fore_bind_shape(fore_binder *b, fore_weight *out, int N, int K, int dims, const uint64_t *shape, const char *format, ...)
-    __attribute__((format(printf, 7, 8)));
-void fore_bind_matrix(fore_binder *b, fore_weight *out, int N, int K, const char *format, ...) __attribute__((format(printf, 5, 6)));
-/* A vector of n, widened; plus is added to each element (1 for a zero-centred norm). */
-void fore_bind_vector(fore_binder *b, const float **out, int n, float plus, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
-
-/* Whether the file has prefix + name. */
-bool fore_bind_has(const fore_binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The mixture of experts of layer i, in the layout that the file has: experts.gate_up_proj [E,2I,C] with experts.down_proj
  * [E,C,I]; experts.N.{gate,up,down}_proj.weight; or switch_mlp.{gate,up,down}_proj.weight [E,I,C], [E,C,I]. */
 void fore_bind_moe(fore_binder *b, const fore_text_config *text, fore_layer *layer, int i);
 
 /* A whole decoder layer, "layers.N." under the binder's prefix: its kind is text->full_attention[i]. plus: 1 when its norms
- * are zero-centred, 0 when they hold the gain itself. */
+ * are zero-centred, 0 when they hold the gain itself, as MLX's conversions have it together with other axes. */
 void fore_bind_layer(fore_binder *b, const fore_text_config *text, fore_layer *layer, int i, float plus);
 fore_status fore_tower_bind(fore_network *network, const char *prefix, fore_error *err);
-/* Bytes of one row of a matrix of K columns. */
-size_t fore_weight_row_bytes(const fore_weight *w);
-static inline fore_weight fore_expert_at(const fore_experts *experts, int e) {
-    if (experts->each) return experts->each[e];
-    fore_weight w = experts->first;
-    w.data = (const char *)w.data + (size_t)e * experts->stride;
-    return w;
-}
-/* One row of a matrix, widened into y [K]. */
-void fore_weight_row(const fore_kern *kern, const fore_weight *w, int row, float *y);
 
 #endif

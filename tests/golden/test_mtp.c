@@ -42,15 +42,15 @@ static void open_run(run *r, const char *dir, const char *golden_file, const cha
     const fore_kern *kern;
     *r = (run){0};
     cJSON *c = contract ? cJSON_Parse(contract) : NULL;
-    if (fore_kern_get(NULL, &kern, &err) || fore_network_open(dir, kern, &r->network, &err) ||
-        fore_mtp_open(dir, &r->network, c, &r->mtp, &err))
+    if (fore_kern_get(NULL, &kern, &err) || fore_network_open(dir, kern, NULL, &r->network, &err) ||
+        fore_mtp_open(dir, &r->network, c, NULL, &r->mtp, &err))
         fail_msg("%s", err.text);
     cJSON_Delete(c);
     if (!r->mtp.attached) fail_msg("%s", r->mtp.why);
     golden_open(&r->g, golden_file);
     fore_pool *pool;
     assert_int_equal(fore_pool_new(2, &pool, &err), 0);
-    r->engine = (fore_engine){kern, pool};
+    r->engine = (fore_engine){kern, pool, NULL};
     const fore_text_config *t = &r->network.config.text;
     assert_int_equal(fore_state_new(t, CAPACITY, &r->trunk, &err), 0);
     assert_int_equal(fore_state_new(&r->mtp.text, CAPACITY, &r->head, &err), 0);

@@ -66,7 +66,7 @@ static float draw(layer_test *l) {
 
 static fore_weight matrix(layer_test *l, float *data, int n, int k, float scale) {
     for (int i = 0; i < n * k; i++) data[i] = draw(l) * scale;
-    return (fore_weight){data, FORE_DTYPE_F32, n, k};
+    return (fore_weight){.data = data, .dtype = FORE_DTYPE_F32, .N = n, .K = k};
 }
 
 static void make_layer(layer_test *l) {
@@ -107,7 +107,7 @@ static fore_touched compute(layer_test *l, const fore_kern *kern, int threads, i
     fore_scratch s;
     assert_int_equal(fore_pool_new(threads, &pool, NULL), 0);
     assert_int_equal(fore_scratch_new(&l->text, chunk, 16, threads, &s, NULL), 0);
-    const fore_engine engine = {kern, pool};
+    const fore_engine engine = {kern, pool, NULL};
     for (int at = 0; at < T; at += chunk) {
         int n = T - at < chunk ? T - at : chunk;
         const fore_pass pass = {.engine = &engine, .text = &l->text, .scratch = &s, .T = n};
@@ -203,7 +203,7 @@ static void test_layer(void **state) {
 static fore_status open_dir(const char *dir, fore_network *n, fore_error *err) {
     const fore_kern *kern;
     assert_int_equal(fore_kern_get(NULL, &kern, err), 0);
-    return fore_network_open(dir, kern, n, err);
+    return fore_network_open(dir, kern, NULL, n, err);
 }
 
 static void same_matrix(const fore_kern *kern, const fore_experts *a, const fore_experts *b, int e) {
@@ -242,7 +242,7 @@ static void fingerprint(const fore_network *n, float *out, int rows) {
         fore_weight_row(n->kern, &n->embed, 10 + i, e + i * t->hidden_size);
         positions[i] = i;
     }
-    const fore_engine engine = {n->kern, pool};
+    const fore_engine engine = {n->kern, pool, NULL};
     const fore_batch b = {.T = rows, .embeddings = e, .positions = {positions, positions, positions}, .hidden = out};
     fore_trunk_forward(&engine, n, &state, &s, &b);
     free(e);
@@ -254,7 +254,7 @@ static void fingerprint(const fore_network *n, float *out, int rows) {
 
 static void open_both(const char *dir, fore_network *n, fore_mtp *m) {
     fore_error err;
-    if (open_dir(dir, n, &err) || fore_mtp_open(dir, n, NULL, m, &err)) fail_msg("%s", err.text);
+    if (open_dir(dir, n, &err) || fore_mtp_open(dir, n, NULL, NULL, m, &err)) fail_msg("%s", err.text);
     assert_true(m->attached);
 }
 
@@ -348,7 +348,7 @@ static void refuse(experts_layout layout, void (*change)(experts_file *f), const
     experts_write(f, &s);
     experts_close(f);
     fore_status got = open_dir(s.dir, &n, &err);
-    if (!got) got = fore_mtp_open(s.dir, &n, NULL, &m, &err);
+    if (!got) got = fore_mtp_open(s.dir, &n, NULL, NULL, &m, &err);
     if (got != FORE_ERR_FORMAT || !strstr(err.text, part)) fail_msg("%d \"%s\", wanted \"%s\"", got, err.text, part);
     fore_mtp_close(&m);
     fore_network_close(&n);

@@ -111,8 +111,8 @@ typedef struct opened {
 static opened open_kit(const kit *k) {
     opened o = {0};
     const fore_kern *kern = NULL;
-    if (fore_kern_get(NULL, &kern, &o.err) || fore_network_open(k->s.dir, kern, &o.network, &o.err)) fail_msg("%s", o.err.text);
-    o.status = fore_mtp_open(k->s.dir, &o.network, NULL, &o.mtp, &o.err);
+    if (fore_kern_get(NULL, &kern, &o.err) || fore_network_open(k->s.dir, kern, NULL, &o.network, &o.err)) fail_msg("%s", o.err.text);
+    o.status = fore_mtp_open(k->s.dir, &o.network, NULL, NULL, &o.mtp, &o.err);
     return o;
 }
 
@@ -556,7 +556,7 @@ static outcome run_head(const kit *k, int step, bool spare) {
     assert_int_equal(fore_state_new(&o.mtp.text, CAPACITY, &head, &o.err), 0);
     assert_int_equal(fore_scratch_new(&o.network.config.text, CAPACITY, CAPACITY, 2, &room, &o.err), 0);
     assert_int_equal(fore_mtp_scratch_new(&o.mtp, CAPACITY, &own, &o.err), 0);
-    const fore_engine e = {o.network.kern, pool};
+    const fore_engine e = {o.network.kern, pool, NULL};
     float hidden[ROWS * C], embeddings[ROWS * C];
     int32_t positions[ROWS];
     for (int i = 0; i < ROWS; i++) {

@@ -140,7 +140,7 @@ static int open_network(void **state) {
     static fixture f;
     const fore_kern *kern;
     fore_error err;
-    if (fore_kern_get(NULL, &kern, &err) || fore_network_open(FORE_DATA "/models/dense_tied_f32", kern, &f.network, &err)) {
+    if (fore_kern_get(NULL, &kern, &err) || fore_network_open(FORE_DATA "/models/dense_tied_f32", kern, NULL, &f.network, &err)) {
         print_error("%s\n", err.text);
         return -1;
     }

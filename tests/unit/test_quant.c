@@ -1,5 +1,5 @@
 /* The quantised format: quantising, packing and dequantising against numpy (tests/oracle/make_quant.py), panels byte by
- * byte, products of every kernel set near the exact ones, and what is refused. */
+ * byte, whole and in shares, products of every kernel set near the exact ones, and what is refused. */
 #include <limits.h>
 #include <math.h>
 #include <setjmp.h>
@@ -106,7 +106,8 @@ static void panel_bytes(void **state) {
     for (int bits = 4; bits <= 8; bits += 4) {
         unsigned char q[N * K], affine[2][N * 4], panels[2 * 2 * (64 + 2 * 8 * GROUP)];
         for (size_t i = 0; i < sizeof q; i++) q[i] = (unsigned char)(i * 37 + (i >> 5));
-        for (size_t i = 0; i < N * 4; i++) affine[0][i] = (unsigned char)(i + 1), affine[1][i] = (unsigned char)(i + 101);
+        for (size_t i = 0; i < N * 4; i++)
+            affine[0][i] = (unsigned char)(i + 1), affine[1][i] = (unsigned char)(i + 101);
         fore_qweight w = {bits, GROUP, N, K, FORE_DTYPE_BF16, NULL};
         size_t size, block = 64 + 2 * (size_t)bits * GROUP;
         assert_int_equal(fore_qweight_check(bits, GROUP, N, K, w.dtype, &size, NULL), FORE_OK);
@@ -134,6 +135,67 @@ static void panel_bytes(void **state) {
                 }
         for (size_t i = size; i < sizeof panels; i++) assert_int_equal(panels[i], 0xa5);
     }
+}
+
+/* Every share of the panels is the same bytes of the whole, and nothing else is written. */
+static void panels_in_shares(void **state) {
+    (void)state;
+    enum { N = 70, K = 192, GROUP = 64 };
+    unsigned char q[N * K], affine[2][N * K / GROUP * 2];
+    for (size_t i = 0; i < sizeof q; i++) q[i] = (unsigned char)(i * 151 + (i >> 7));
+    for (size_t i = 0; i < sizeof affine[0]; i++)
+        affine[0][i] = (unsigned char)(i * 7), affine[1][i] = (unsigned char)(i * 11);
+    for (int bits = 4; bits <= 8; bits += 4) {
+        fore_qweight w = {bits, GROUP, N, K, FORE_DTYPE_F16, NULL};
+        size_t size;
+        assert_int_equal(fore_qweight_check(bits, GROUP, N, K, w.dtype, &size, NULL), FORE_OK);
+        int panels = fore_qweight_panels(&w);
+        assert_int_equal(panels, 5);
+        unsigned char *whole = get(size), *part = get(size);
+        fore_qweight_pack(&w, whole, q, affine[0], affine[1]);
+        for (int p0 = 0; p0 <= panels; p0++)
+            for (int p1 = p0; p1 <= panels; p1++) {
+                memset(part, 0xa5, size);
+                fore_qweight_pack_panels(&w, part, q, affine[0], affine[1], p0, p1);
+                size_t from = size / 5 * (size_t)p0, to = size / 5 * (size_t)p1;
+                assert_memory_equal(part + from, whole + from, to - from);
+                for (size_t i = 0; i < size; i++)
+                    if (i < from || i >= to) assert_int_equal(part[i], 0xa5);
+            }
+        free(whole), free(part);
+    }
+}
+
+/* Dequantising is one fma a weight, also where scale * q alone overflows or is tiny. */
+static void dequantises_by_fma(void **state) {
+    (void)state;
+    enum { N = 16, K = 128, GROUP = 32 };
+    static const uint16_t halves[] = {0x7f7f, 0xff7f, 0x7f00, 0x0001, 0x8003, 0x0080, 0x3f81,
+                                      0xbfff, 0x7bff, 0x0400, 0x8000, 0x7f80, 0x7fc0};
+    enum { HALVES = sizeof halves / sizeof *halves };
+    unsigned char q[N * K], scales[N * K / GROUP * 2], biases[sizeof scales], panels[N * K + 4 * 64];
+    for (size_t i = 0; i < sizeof q; i++) q[i] = (unsigned char)(i * 29 + (i >> 6));
+    for (int round = 0; round < HALVES; round++)
+        for (int form = 0; form < 4; form++) {
+            for (size_t i = 0; i < sizeof scales / 2; i++) {
+                uint16_t a = halves[i % HALVES], b = halves[(i + (size_t)round) % HALVES] ^ 0x8000;
+                memcpy(scales + 2 * i, &a, 2), memcpy(biases + 2 * i, &b, 2);
+            }
+            fore_qweight w = {form & 1 ? 4 : 8, GROUP, N, K, form & 2 ? FORE_DTYPE_F16 : FORE_DTYPE_BF16, panels};
+            fore_qweight_pack(&w, panels, q, scales, biases);
+            for (int n = 0; n < N; n++) {
+                float row[K], scale, bias;
+                fore_qweight_dequantize(&w, n, row);
+                for (int k = 0; k < K; k++) {
+                    fore_qweight_affine(&w, n, k / GROUP, &scale, &bias);
+                    float want = fmaf(scale, (float)fore_qweight_q(&w, n, k), bias);
+                    if (isnan(want))
+                        assert_true(isnan(row[k]));
+                    else
+                        assert_memory_equal(row + k, &want, sizeof want);
+                }
+            }
+        }
 }
 
 static void shapes_refused(void **state) {
@@ -187,10 +249,8 @@ static void weights_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(follows_the_reference),
-        cmocka_unit_test(panel_bytes),
-        cmocka_unit_test(shapes_refused),
-        cmocka_unit_test(weights_refused),
+        cmocka_unit_test(follows_the_reference), cmocka_unit_test(panel_bytes),    cmocka_unit_test(panels_in_shares),
+        cmocka_unit_test(dequantises_by_fma),    cmocka_unit_test(shapes_refused), cmocka_unit_test(weights_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,7 +72,7 @@ static void write_copy(const copy *c, const scratch *s) {
 static fore_status open_dir(const char *dir, fore_network *n, fore_error *err) {
     const fore_kern *kern;
     assert_int_equal(fore_kern_get(NULL, &kern, err), 0);
-    return fore_network_open(dir, kern, n, err);
+    return fore_network_open(dir, kern, NULL, n, err);
 }
 
 /* The hidden state of three tokens: a fingerprint of the text weights. */
@@ -88,7 +88,7 @@ static void fingerprint(const fore_network *n, float *out) {
     float *e = calloc(3 * C, sizeof *e);
     for (int i = 0; i < 3; i++) fore_weight_row(n->kern, &n->embed, 10 + i, e + (size_t)i * C);
     const int32_t positions[] = {0, 1, 2};
-    const fore_engine engine = {n->kern, pool};
+    const fore_engine engine = {n->kern, pool, NULL};
     const fore_batch b = {.T = 3, .embeddings = e, .positions = {positions, positions, positions}, .hidden = out};
     fore_trunk_forward(&engine, n, &state, &s, &b);
     free(e);
@@ -183,17 +183,55 @@ static void swapped_shape(copy *c) {
     t->shape[0] = t->shape[1];
     t->shape[1] = x;
 }
-static void mlx_conv(copy *c) {
-    fore_tensor *t = find(c, "model.language_model.layers.1.linear_attn.conv1d.weight");
+static void turn(fore_tensor *t) {
     t->shape[1] = t->shape[2];
     t->shape[2] = 1;
 }
+static void mixed_conv(copy *c) { turn(find(c, "model.language_model.layers.1.linear_attn.conv1d.weight")); }
 static void flat_norm(copy *c) {
     fore_tensor *t = find(c, "model.language_model.norm.weight");
     t->dims = 2;
     t->shape[1] = 1;
 }
 static void integer_weight(copy *c) { find(c, "model.language_model.layers.3.self_attn.o_proj.weight")->dtype = "I32"; }
+
+/* MLX's layout: the convolution's axes turned, and norms that hold the gain. */
+static void test_mlx(void **state) {
+    (void)state;
+    static const char *const norms[] = {"input_layernorm", "post_attention_layernorm", "q_norm", "k_norm", "language_model.norm"};
+    float want[3 * 48], have[3 * 48], gains[64][64];
+    int changed = 0, turned = 0;
+    fore_network n;
+    fore_error err;
+    copy c;
+    scratch s;
+    if (open_dir(SOURCE, &n, &err)) fail_msg("%s", err.text);
+    fingerprint(&n, want);
+    fore_network_close(&n);
+    scratch_make(&s);
+    open_copy(&c);
+    for (size_t i = 0; i < c.count; i++) {
+        fore_tensor *t = &c.tensors[i];
+        if (strncmp(t->name, "model.language_model.", 21)) continue;
+        if (strstr(t->name, "conv1d")) turned++, turn(t);
+        for (size_t k = 0; k < sizeof norms / sizeof *norms; k++) {
+            if (!strstr(t->name, norms[k])) continue;
+            float *gain = gains[changed++];
+            assert_true(changed < 64 && t->shape[0] <= 64 && !strcmp(t->dtype, "F32"));
+            memcpy(gain, t->data, t->shape[0] * sizeof *gain);
+            for (uint64_t j = 0; j < t->shape[0]; j++) gain[j] += 1;
+            t->data = gain;
+        }
+    }
+    assert_true(turned == 3 && changed > 8);
+    write_copy(&c, &s);
+    if (open_dir(s.dir, &n, &err)) fail_msg("%s", err.text);
+    fingerprint(&n, have);
+    assert_memory_equal(have, want, sizeof want);
+    fore_network_close(&n);
+    fore_tensors_close(c.file);
+    scratch_remove(&s);
+}
 
 static void test_refused(void **state) {
     (void)state;
@@ -202,7 +240,7 @@ static void test_refused(void **state) {
     refuse(no_vision_bias, FORE_ERR_FORMAT, "model.visual.blocks.1.attn.qkv.bias: missing");
     refuse(no_A_log, FORE_ERR_FORMAT, "layers.0.linear_attn.A_log: missing");
     refuse(swapped_shape, FORE_ERR_FORMAT, "layers.1.mlp.down_proj.weight: expected [48,");
-    refuse(mlx_conv, FORE_ERR_FORMAT, "conv1d.weight: expected [192,1,4], the file has F32 [192,4,1]");
+    refuse(mixed_conv, FORE_ERR_FORMAT, "conv1d.weight: expected [192,1,4], the file has F32 [192,4,1]");
     refuse(flat_norm, FORE_ERR_FORMAT, "model.language_model.norm.weight: expected [48], the file has F32 [48,1]");
     refuse(integer_weight, FORE_ERR_UNSUPPORTED, "o_proj.weight: type I32; supported are F32, F16 and BF16");
 }
@@ -227,6 +265,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prefixes),
         cmocka_unit_test(test_no_tower),
+        cmocka_unit_test(test_mlx),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_untied_without_head),
     };

@@ -1,0 +1,222 @@
+/* Finding and checking tensors; see bind.h. */
+#include "model/bind.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/quant.h"
+
+enum { NAME = 256 };
+
+/* Where a matrix lies in the file: one tensor, or the three of a quantised one. */
+typedef struct stored {
+    const fore_entry *data, *scales, *biases;
+    int bits, group; /* 0: not quantised */
+} stored;
+
+static void shape_text(char *out, size_t size, int dims, const uint64_t *shape) {
+    size_t used = (size_t)snprintf(out, size, "[");
+    for (int i = 0; i < dims && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%llu", i ? "," : "", (unsigned long long)shape[i]);
+    if (used < size) snprintf(out + used, size - used, "]");
+}
+
+static const fore_entry *find(fore_binder *b, const char *full) {
+    if (b->status) return NULL;
+    const fore_entry *e = fore_store_find(b->store, full);
+    if (!e)
+        b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %s: missing; the checkpoint is incomplete or of another layout", full);
+    return e;
+}
+
+static bool has_shape(const fore_entry *e, int dims, const uint64_t *shape) {
+    bool same = e->dims == dims;
+    for (int i = 0; same && i < dims; i++) same = e->shape[i] == shape[i];
+    return same;
+}
+
+static void refuse_shape(fore_binder *b, const fore_entry *e, int dims, const uint64_t *shape) {
+    char want[96], have[96];
+    shape_text(want, sizeof want, dims, shape);
+    shape_text(have, sizeof have, e->dims, e->shape);
+    b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %s: expected %s, the file has %s %s", e->name, want, e->dtype_name, have);
+}
+
+static void refuse_type(fore_binder *b, const fore_entry *e) {
+    b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: type %s; supported are F32, F16 and BF16, and U32 with .scales and "
+                          ".biases of MLX's affine form", e->name, e->dtype_name);
+}
+
+static bool is_float(const fore_entry *e) {
+    return e->dtype == FORE_DTYPE_F32 || e->dtype == FORE_DTYPE_F16 || e->dtype == FORE_DTYPE_BF16;
+}
+
+/* A tensor of floats with this shape, or NULL and a recorded failure. */
+static const fore_entry *find_floats(fore_binder *b, const char *full, int dims, const uint64_t *shape) {
+    const fore_entry *e = find(b, full);
+    if (e && !has_shape(e, dims, shape)) {
+        refuse_shape(b, e, dims, shape);
+        return NULL;
+    }
+    if (e && !is_float(e)) {
+        refuse_type(b, e);
+        return NULL;
+    }
+    return e;
+}
+
+/* A companion of a quantised matrix: the module's name with another end. */
+static const fore_entry *companion(fore_binder *b, const char *weight, const char *end) {
+    char full[NAME + 16];
+    size_t n = strlen(weight), cut = strlen(".weight");
+    bool named = n > cut && strcmp(weight + n - cut, ".weight") == 0; /* a fused tensor has no such end */
+    snprintf(full, sizeof full, "%.*s%s", (int)(named ? n - cut : n), weight, end);
+    return find(b, full);
+}
+
+/* The three tensors of a quantised matrix of the logical shape: bits and group from their sizes. */
+static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const uint64_t *shape, stored *out) {
+    uint64_t K = shape[dims - 1], packed[FORE_STORE_DIMS], affine[FORE_STORE_DIMS];
+    out->data = e;
+    out->scales = companion(b, e->name, ".scales");
+    out->biases = companion(b, e->name, ".biases");
+    if (b->status) return;
+    memcpy(packed, shape, (size_t)dims * sizeof *packed);
+    memcpy(affine, shape, (size_t)dims * sizeof *affine);
+    uint64_t words = e->dims == dims ? e->shape[dims - 1] : 0, groups = out->scales->dims == dims ? out->scales->shape[dims - 1] : 0;
+    packed[dims - 1] = words;
+    affine[dims - 1] = groups;
+    if (!words || words > K || !has_shape(e, dims, packed) || words * 32 % K) {
+        packed[dims - 1] = K / 8;
+        refuse_shape(b, e, dims, packed);
+    } else if (!groups || !has_shape(out->scales, dims, affine) || K % groups) {
+        affine[dims - 1] = K / 64;
+        refuse_shape(b, out->scales, dims, affine);
+    } else if (!has_shape(out->biases, dims, affine) || out->biases->dtype != out->scales->dtype) {
+        refuse_shape(b, out->biases, dims, affine);
+    } else if (out->scales->dtype != FORE_DTYPE_BF16 && out->scales->dtype != FORE_DTYPE_F16) {
+        b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: type %s; scales and biases are supported in BF16 and F16",
+                              out->scales->name, out->scales->dtype_name);
+    } else {
+        out->bits = (int)(words * 32 / K);
+        out->group = (int)(K / groups);
+    }
+}
+
+static bool find_stored(fore_binder *b, const char *name, int dims, const uint64_t *shape, stored *out) {
+    char full[NAME];
+    snprintf(full, sizeof full, "%s%s", b->prefix, name);
+    *out = (stored){0};
+    const fore_entry *e = find(b, full);
+    if (e && e->dtype == FORE_DTYPE_U32) find_quantised(b, e, dims, shape, out);
+    else if (e) out->data = find_floats(b, full, dims, shape);
+    return !b->status;
+}
+
+/* Rows row0 .. row0+N-1 of a matrix whose rows lie one behind the other in a tensor. */
+static void place(fore_binder *b, fore_weight *out, const stored *s, size_t row0, int N, int K) {
+    if (!s->bits) {
+        size_t row = (size_t)K * (s->data->dtype == FORE_DTYPE_F32 ? 4 : 2);
+        *out = (fore_weight){.data = s->data->data + row0 * row, .dtype = s->data->dtype, .N = N, .K = K};
+        return;
+    }
+    size_t affine = (size_t)K / (size_t)s->group * 2;
+    const fore_panel_job job = {
+        .w = {.bits = s->bits, .group = s->group, .N = N, .K = K, .dtype = s->scales->dtype},
+        .q = s->data->data + row0 * ((size_t)K * (size_t)s->bits / 8),
+        .scales = s->scales->data + row0 * affine,
+        .biases = s->biases->data + row0 * affine,
+    };
+    fore_status status = fore_panels_add(b->panels, &job, out, b->err);
+    if (status) b->status = fore_fail_prefix(b->err, status, "weights: %s", s->data->name);
+}
+
+#define FORMAT(name)                              \
+    char name[160];                               \
+    do {                                          \
+        va_list args;                             \
+        va_start(args, format);                   \
+        vsnprintf(name, sizeof name, format, args); \
+        va_end(args);                             \
+    } while (0)
+
+void fore_bind_shape(fore_binder *b, fore_weight *out, int N, int K, int dims, const uint64_t *shape, const char *format, ...) {
+    FORMAT(name);
+    char full[NAME];
+    snprintf(full, sizeof full, "%s%s", b->prefix, name);
+    const fore_entry *e = find_floats(b, full, dims, shape);
+    if (e) *out = (fore_weight){.data = e->data, .dtype = e->dtype, .N = N, .K = K};
+}
+
+void fore_bind_matrix(fore_binder *b, fore_weight *out, int N, int K, const char *format, ...) {
+    FORMAT(name);
+    const uint64_t shape[2] = {(uint64_t)N, (uint64_t)K};
+    stored s;
+    if (find_stored(b, name, 2, shape, &s)) place(b, out, &s, 0, N, K);
+}
+
+void fore_bind_slices(fore_binder *b, fore_experts *out, int E, int rows, int row0, int N, int K, const char *format, ...) {
+    FORMAT(name);
+    const uint64_t shape[3] = {(uint64_t)E, (uint64_t)rows, (uint64_t)K};
+    stored s;
+    if (!find_stored(b, name, 3, shape, &s)) return;
+    place(b, &out->first, &s, (size_t)row0, N, K);
+    if (!s.bits) {
+        out->stride = (size_t)rows * (size_t)K * (s.data->dtype == FORE_DTYPE_F32 ? 4 : 2);
+        return;
+    }
+    /* Panels of one kind follow each other: each begins at a multiple of a line, and its size is one. */
+    out->stride = fore_weight_bytes(&out->first);
+    for (int e = 1; e < E && !b->status; e++) {
+        fore_weight next;
+        place(b, &next, &s, (size_t)e * (size_t)rows + (size_t)row0, N, K);
+    }
+}
+
+static float *widened(fore_binder *b, const fore_entry *e) {
+    size_t n = 1;
+    for (int d = 0; d < e->dims; d++) n *= (size_t)e->shape[d];
+    float *y = fore_arena_alloc(b->arena, n, sizeof *y);
+    if (!y) {
+        b->status = fore_fail_nomem(b->err, "the weights' vectors");
+        return NULL;
+    }
+    const fore_weight w = {.data = e->data, .dtype = e->dtype, .N = 1, .K = (int)n};
+    fore_weight_row(b->kern, &w, 0, y);
+    return y;
+}
+
+float *fore_bind_floats(fore_binder *b, int dims, const uint64_t *shape, const char *format, ...) {
+    FORMAT(name);
+    char full[NAME];
+    snprintf(full, sizeof full, "%s%s", b->prefix, name);
+    const fore_entry *e = find_floats(b, full, dims, shape);
+    return e ? widened(b, e) : NULL;
+}
+
+void fore_bind_vector(fore_binder *b, const float **out, int n, float plus, const char *format, ...) {
+    FORMAT(name);
+    const uint64_t shape[1] = {(uint64_t)n};
+    float *y = fore_bind_floats(b, 1, shape, "%s", name);
+    if (y && plus != 0)
+        for (int i = 0; i < n; i++) y[i] += plus;
+    *out = y;
+}
+
+bool fore_bind_has(const fore_binder *b, const char *format, ...) {
+    FORMAT(name);
+    char full[NAME];
+    snprintf(full, sizeof full, "%s%s", b->prefix, name);
+    return fore_store_find(b->store, full) != NULL;
+}
+
+bool fore_bind_is_packed(const fore_store *store, const fore_entry *e) {
+    if (e->dtype == FORE_DTYPE_U32) return true;
+    const char *dot = strrchr(e->name, '.');
+    if (!dot || (strcmp(dot, ".scales") && strcmp(dot, ".biases"))) return false;
+    char name[256];
+    snprintf(name, sizeof name, "%.*s.weight", (int)(dot - e->name), e->name);
+    const fore_entry *q = fore_store_find(store, name);
+    return q && q->dtype == FORE_DTYPE_U32;
+}

@@ -1,0 +1,57 @@
+/* Finding tensors by name and checking their shapes. Matrices of 16 and 32 bits stay where the file has them (borrowed from
+ * the store, any alignment); quantised ones are repacked into panels. It does not know which tensor plays which part.
+ *
+ * A quantised matrix [N,K] of the module M is three tensors, the form of MLX: M.weight U32 [N, K*bits/32], M.scales and
+ * M.biases [N, K/group] in BF16 or F16; bits and group follow from the shapes. */
+#ifndef FORE_MODEL_BIND_H
+#define FORE_MODEL_BIND_H
+
+#include "base/arena.h"
+#include "checkpoint/store.h"
+#include "model/panels.h"
+
+/* One kind of matrix for every expert of a layer: slices of one tensor, or a tensor each. */
+typedef struct fore_experts {
+    fore_weight first;       /* the first expert's */
+    size_t stride;           /* bytes from one expert's data to the next one's */
+    const fore_weight *each; /* [E]; NULL: slices */
+} fore_experts;
+
+static inline fore_weight fore_expert_at(const fore_experts *experts, int e) {
+    if (experts->each) return experts->each[e];
+    fore_weight w = experts->first;
+    w.data = (const char *)w.data + (size_t)e * experts->stride;
+    return w;
+}
+
+/* A binder remembers its first failure; later calls do nothing. */
+typedef struct fore_binder {
+    const fore_store *store;
+    fore_arena *arena;
+    fore_panels *panels; /* reserved for the store; what is quantised becomes readable with fore_panels_make */
+    const fore_kern *kern;
+    const char *prefix; /* put before every name */
+    fore_error *err;
+    fore_status status;
+} fore_binder;
+
+/* A matrix of N*K elements stored with the given shape (dims sizes, product N*K), not quantised. */
+void fore_bind_shape(fore_binder *b, fore_weight *out, int N, int K, int dims, const uint64_t *shape, const char *format, ...)
+    __attribute__((format(printf, 7, 8)));
+/* A matrix [N,K]. */
+void fore_bind_matrix(fore_binder *b, fore_weight *out, int N, int K, const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* Rows row0 .. row0+N-1 of each of the E matrices of a tensor [E,rows,K]; E*rows need not fit an int. */
+void fore_bind_slices(fore_binder *b, fore_experts *out, int E, int rows, int row0, int N, int K, const char *format, ...)
+    __attribute__((format(printf, 8, 9)));
+/* A vector of n, widened; plus is added to each element (1 for a zero-centred norm). */
+void fore_bind_vector(fore_binder *b, const float **out, int n, float plus, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+/* A tensor of floats, widened into the arena; NULL after a failure. */
+float *fore_bind_floats(fore_binder *b, int dims, const uint64_t *shape, const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* Whether the file has prefix + name. */
+bool fore_bind_has(const fore_binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Whether a tensor is part of a quantised matrix: packed integers, which fore_panels.parameters counts, or scales and
+ * biases, which are no parameters of the model. */
+bool fore_bind_is_packed(const fore_store *store, const fore_entry *e);
+
+#endif

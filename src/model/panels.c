@@ -1,0 +1,161 @@
+/* Quantised matrices in memory; see panels.h. */
+#include "model/panels.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/file.h"
+#include "kernels/quant.h"
+
+enum { LINE = 64, SLACK_ROWS = 32, PART_BYTES = 1 << 20 };
+
+size_t fore_weight_bytes(const fore_weight *w) {
+    if (!w->bits) return (size_t)w->N * (size_t)w->K * (w->dtype == FORE_DTYPE_F32 ? 4 : 2);
+    size_t groups = (size_t)w->K / (size_t)w->group, panels = ((size_t)w->N + 15) / 16;
+    return panels * groups * (64 + 2 * (size_t)w->bits * (size_t)w->group);
+}
+
+void fore_weight_row(const fore_kern *kern, const fore_weight *w, int row, float *y) {
+    size_t K = (size_t)w->K, at = (size_t)row * K;
+    if (w->bits) {
+        const fore_qweight q = fore_weight_quantised(w);
+        fore_qweight_dequantize(&q, row, y);
+    } else if (w->dtype == FORE_DTYPE_BF16) {
+        kern->widen_bf16(y, (const char *)w->data + 2 * at, K);
+    } else if (w->dtype == FORE_DTYPE_F16) {
+        kern->widen_f16(y, (const char *)w->data + 2 * at, K);
+    } else {
+        memcpy(y, (const char *)w->data + 4 * at, K * sizeof *y);
+    }
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t a = strlen(text), b = strlen(end);
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+/* No fewer bytes than the panels of the matrices of a tensor take, also when each is cut in two: rows may be filled up. */
+static bool bound(const fore_store *store, const fore_entry *scales, size_t *bytes) {
+    char name[512];
+    size_t stem = strlen(scales->name) - strlen(".scales"), rows = 1, matrices = 1;
+    *bytes = 0;
+    if (stem + sizeof ".weight" > sizeof name || scales->dims < 2) return true;
+    memcpy(name, scales->name, stem);
+    strcpy(name + stem, ".weight");
+    const fore_entry *q = fore_store_find(store, name);
+    if (!q) {
+        name[stem] = 0;
+        q = fore_store_find(store, name);
+    }
+    if (!q) return true;
+    for (int d = 0; d < scales->dims - 1; d++) {
+        if (scales->shape[d] > SIZE_MAX / 64 || __builtin_mul_overflow(rows, (size_t)scales->shape[d], &rows)) return false;
+        if (d < scales->dims - 2) matrices = rows;
+    }
+    if (!rows) return true;
+    size_t row = q->bytes / rows + 2 * (scales->bytes / rows) + 1, all;
+    return !__builtin_mul_overflow(matrices, (size_t)SLACK_ROWS, &all) && !__builtin_add_overflow(all, rows, &all) &&
+           !__builtin_mul_overflow(all, row, bytes) && !__builtin_add_overflow(*bytes, 2 * LINE * matrices, bytes);
+}
+
+fore_status fore_panels_reserve(fore_panels *p, const fore_store *store, const char *prefix, fore_error *err) {
+    *p = (fore_panels){0};
+    size_t total = 0;
+    for (size_t i = 0; i < fore_store_count(store); i++) {
+        const fore_entry *e = fore_store_at(store, i);
+        size_t bytes;
+        if (!ends_with(e->name, ".scales") || strncmp(e->name, prefix, strlen(prefix))) continue;
+        if (!bound(store, e, &bytes) || __builtin_add_overflow(total, bytes, &total))
+            return fore_fail(err, FORE_ERR_LIMIT, "weights: %s: the quantised matrices do not fit the address space", e->name);
+    }
+    if (!total) return FORE_OK;
+    void *memory = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return fore_fail(err, FORE_ERR_NOMEM, "out of memory: %zu MiB for the quantised weights", total >> 20);
+    madvise(memory, total, MADV_HUGEPAGE); /* streamed from end to end for each token */
+    p->memory = memory;
+    p->reserved = total;
+    return FORE_OK;
+}
+
+fore_status fore_panels_add(fore_panels *p, const fore_panel_job *job, fore_weight *out, fore_error *err) {
+    const fore_qweight *w = &job->w;
+    size_t size, at = (p->used + LINE - 1) / LINE * LINE;
+    fore_status s = fore_qweight_check(w->bits, w->group, w->N, w->K, w->dtype, &size, err);
+    if (s) return s;
+    if (at > p->reserved || size > p->reserved - at)
+        return fore_fail(err, FORE_ERR_BUG, "weights: a quantised matrix [%d,%d] has no room in %zu bytes", w->N, w->K, p->reserved);
+    if (p->count == p->capacity) {
+        size_t capacity = p->capacity ? 2 * p->capacity : 256;
+        fore_panel_job *jobs = realloc(p->jobs, capacity * sizeof *jobs);
+        if (!jobs) return fore_fail_nomem(err, "the list of quantised matrices");
+        p->jobs = jobs;
+        p->capacity = capacity;
+    }
+    p->jobs[p->count] = *job;
+    p->jobs[p->count++].w.panels = p->memory + at;
+    p->used = at + size;
+    p->parameters += (uint64_t)w->N * (uint64_t)w->K;
+    *out = (fore_weight){.data = p->memory + at, .dtype = w->dtype, .N = w->N, .K = w->K, .bits = w->bits, .group = w->group};
+    return FORE_OK;
+}
+
+/* Parts of a job: rows by multiples of 16, about PART_BYTES of the stored form each. */
+static int part_rows(const fore_panel_job *job) {
+    size_t row = fore_qweight_stored_q(&job->w) / (size_t)job->w.N + 1, rows = PART_BYTES / row / 16 * 16;
+    return rows < 16 ? 16 : rows < (size_t)job->w.N ? (int)rows : job->w.N;
+}
+
+typedef struct make_run {
+    const fore_panels *panels;
+    const int *first; /* [count+1] part at which each job begins */
+} make_run;
+
+static void make_part(void *context, int index, int worker) {
+    (void)worker;
+    const make_run *run = context;
+    size_t low = 0, high = run->panels->count;
+    while (high - low > 1) { /* the job whose parts hold the index */
+        size_t middle = (low + high) / 2;
+        if (run->first[middle] <= index) low = middle;
+        else high = middle;
+    }
+    const fore_panel_job *job = &run->panels->jobs[low];
+    int rows = part_rows(job), n0 = (index - run->first[low]) * rows;
+    fore_qweight part = job->w;
+    part.N = job->w.N - n0 < rows ? job->w.N - n0 : rows;
+    size_t q = fore_qweight_stored_q(&job->w) / (size_t)job->w.N * (size_t)n0;
+    size_t affine = fore_qweight_stored_affine(&job->w) / (size_t)job->w.N * (size_t)n0;
+    fore_weight before = {.dtype = job->w.dtype, .N = n0, .K = job->w.K, .bits = job->w.bits, .group = job->w.group};
+    unsigned char *to = (unsigned char *)job->w.panels + fore_weight_bytes(&before);
+    fore_qweight_pack(&part, to, job->q + q, job->scales + affine, job->biases + affine);
+    fore_map_release(job->q + q, fore_qweight_stored_q(&part));
+}
+
+void fore_panels_make(fore_panels *p, fore_pool *pool) {
+    enum { BATCH = 1024 };
+    int first[BATCH + 1] = {0};
+    for (size_t at = 0; at < p->count; at += BATCH) {
+        fore_panels batch = *p;
+        batch.jobs = p->jobs + at;
+        batch.count = p->count - at < BATCH ? p->count - at : BATCH;
+        for (size_t i = 0; i < batch.count; i++) {
+            int rows = part_rows(&batch.jobs[i]);
+            first[i + 1] = first[i] + (batch.jobs[i].w.N - 1) / rows + 1;
+        }
+        make_run run = {&batch, first};
+        if (pool) fore_pool_run(pool, make_part, &run, first[batch.count]);
+        else
+            for (int i = 0; i < first[batch.count]; i++) make_part(&run, i, 0);
+    }
+    free(p->jobs);
+    p->jobs = NULL;
+    p->count = p->capacity = 0;
+}
+
+void fore_panels_free(fore_panels *p) {
+    if (p->memory) munmap(p->memory, p->reserved);
+    free(p->jobs);
+    *p = (fore_panels){0};
+}

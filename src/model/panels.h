@@ -1,0 +1,49 @@
+/* Weight matrices, and the memory in which quantised ones lie repacked (kernels/quant.h): one region of address space,
+ * filled by all threads once everything is bound. */
+#ifndef FORE_MODEL_PANELS_H
+#define FORE_MODEL_PANELS_H
+
+#include "base/dtype.h"
+#include "base/pool.h"
+#include "checkpoint/store.h"
+#include "kernels/kern.h"
+
+typedef struct fore_weight {
+    const void *data; /* [N,K] row-major, borrowed from the store; quantised: panels */
+    fore_dtype dtype; /* F32, F16 or BF16; quantised: of scales and biases */
+    int N, K;
+    int bits, group;  /* 4 or 8, and 32, 64 or 128; 0: not quantised */
+} fore_weight;
+
+static inline fore_qweight fore_weight_quantised(const fore_weight *w) {
+    return (fore_qweight){.bits = w->bits, .group = w->group, .N = w->N, .K = w->K, .dtype = w->dtype, .panels = w->data};
+}
+/* Bytes that a pass over the matrix reads. */
+size_t fore_weight_bytes(const fore_weight *w);
+/* One row of a matrix, widened into y [K]. */
+void fore_weight_row(const fore_kern *kern, const fore_weight *w, int row, float *y);
+
+/* A matrix in the stored form of quant.h, waiting to be repacked. */
+typedef struct fore_panel_job {
+    fore_qweight w; /* panels: where it goes */
+    const unsigned char *q, *scales, *biases; /* borrowed from the store */
+} fore_panel_job;
+
+typedef struct fore_panels {
+    unsigned char *memory; /* owned; NULL: nothing is quantised */
+    size_t reserved, used; /* bytes: of address space, and taken */
+    fore_panel_job *jobs;  /* owned; gone once they are done */
+    size_t count, capacity;
+    uint64_t parameters; /* weights of all matrices added */
+} fore_panels;
+
+/* Address space for every quantised matrix of a store whose name begins with `prefix`; none when it has none. */
+fore_status fore_panels_reserve(fore_panels *panels, const fore_store *store, const char *prefix, fore_error *err);
+/* A place for a matrix, whose stored form must last until fore_panels_make. `job`: its shape has been checked, its panels are
+ * set here. */
+fore_status fore_panels_add(fore_panels *panels, const fore_panel_job *job, fore_weight *out, fore_error *err);
+/* Repacks everything added since, by all threads of the pool (NULL: this one), and lets go of the file's pages behind it. */
+void fore_panels_make(fore_panels *panels, fore_pool *pool);
+void fore_panels_free(fore_panels *panels);
+
+#endif
