@@ -98,6 +98,10 @@ typedef struct fore_model_options {
     void *user;
     bool no_mtp;              /* leaves the draft head out */
     const char *mtp_contract; /* JSON object of contract fields that win over the checkpoint's own; NULL: none */
+    /* The output head that drafts come from: a part of the model's own, at fewer bits, where that has more than 32,768 ids. */
+    int draft_head_bits;  /* 4 or 8; 16: the model's own weights; 0: chosen (4) */
+    int draft_vocabulary; /* ids by rank that may be drafted, besides added tokens and what a session has seen; -1: all; 0: chosen (those
+                             of the folder's draft_vocabulary.json, else 32,768) */
 } fore_model_options;
 
 /* Opens a Hugging Face checkpoint folder; weights are mapped, not copied. options may be NULL. A folder without a
@@ -120,6 +124,7 @@ typedef struct fore_model_info {
     bool mtp_attached;           /* the draft head is ready */
     const char *mtp_source;      /* where its weights come from, with how its norms are encoded; "" when not attached */
     const char *mtp_note;        /* why it is not attached; "" when it is */
+    int draft_vocabulary, draft_head_bits; /* ids and bits of the draft-only output head; 0: the model's own head drafts */
     uint64_t text_parameters, vision_parameters, mtp_parameters, weight_bytes, tensor_count, file_count;
     /* Mixture of experts; 0 in a dense model, and then intermediate_size is not. */
     int experts, experts_per_token, expert_intermediate_size, shared_expert_intermediate_size;
@@ -134,7 +139,8 @@ FORE_API bool fore_model_get_contract(const fore_model *model, int index, const 
 /* Bytes that a session will take, before they are taken. */
 typedef struct fore_plan {
     uint64_t weights;                      /* mapped */
-    uint64_t kv, recurrent, scratch, draft, total; /* of one session with this context; total without the weights */
+    uint64_t draft_head;                   /* the draft-only output head, of the model and not of a session */
+    uint64_t kv, recurrent, scratch, draft, total; /* of one session with this context; total without the weights and the draft head */
 } fore_plan;
 FORE_API void fore_model_plan(const fore_model *model, int context, fore_plan *out); /* context 0: the default one */
 
@@ -295,6 +301,7 @@ typedef struct fore_stats {
     fore_draft_stats draft[2]; /* [1]: after a picture, [0]: no picture before it */
     fore_source_stats head, lookups; /* the same drafts by where they came from */
     uint64_t rounds;           /* passes of the trunk while generating */
+    uint64_t outside;          /* tokens said that the draft vocabulary lacked, so that no draft could be right */
     uint64_t history_missing;  /* rows of the prompt that the draft head has not seen */
     double draft_seconds, verify_seconds, commit_seconds; /* parts of decode_seconds */
     uint64_t prompt_tokens, image_tokens, reused_tokens, generated_tokens, images;

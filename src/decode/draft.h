@@ -6,6 +6,7 @@
 #ifndef FORE_DECODE_DRAFT_H
 #define FORE_DECODE_DRAFT_H
 
+#include "decode/draft_vocabulary.h"
 #include "decode/model.h"
 #include "multimodal/splice.h"
 
@@ -29,6 +30,7 @@ typedef struct fore_drafter {
     int32_t *positions;   /* [3,rows] */
     int prompt_len;       /* of the request at hand */
     int32_t prompt_tail[3]; /* rope position of its last token */
+    fore_draft_words words;          /* memory NULL: the model's own head drafts */
     int32_t counted[FORE_DRAFT_MAX]; /* drafts of the round at hand that the sampler's penalties count */
     int counts;
     void *memory;         /* owned */
@@ -43,8 +45,10 @@ void fore_drafter_free(fore_drafter *d);
 /* Forgets the history; it begins again at sequence index `at`. */
 void fore_drafter_restart(fore_drafter *d, int at);
 
-/* A prompt is about to be prefilled: its length and the position of its last token. */
-void fore_drafter_begin(struct fore_session *s, const fore_splice *splice);
+/* A prompt is about to be prefilled: its length, the position of its last token, and its words, which may be drafted. */
+void fore_drafter_begin(struct fore_session *s, const fore_splice *splice, const int32_t *ids);
+/* A token was said. */
+void fore_drafter_said(struct fore_session *s, int32_t id);
 /* Prefill, after the trunk has seen tokens at .. at+T-1 of ids; hidden [T,C] as the contract wants it. The rows that waited
  * come first, the last row of the chunk waits: its next token is the next chunk's first, or the first one said. */
 fore_status fore_drafter_prefill(struct fore_session *s, const fore_splice *splice, const int32_t *ids, size_t at, int T,

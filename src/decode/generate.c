@@ -94,6 +94,7 @@ static fore_status say(fore_session *s, int32_t id, bool *stopped, fore_error *e
 static fore_status take_token(fore_session *s, int32_t id, uint64_t length, fore_finish *finish, fore_error *err) {
     fore_sampler_count(s->sampler, id, true);
     if (s->lookups) fore_lookup_push(&s->lookup, id);
+    fore_drafter_said(s, id);
     s->pending = id;
     s->generated++;
     s->replayed++;

@@ -155,7 +155,7 @@ static void test_processed(void **state) {
         for (uint64_t i = 0; i < N; i++) {
             int depth = (int)(i % FORE_DRAFT_MAX);
             bool kept;
-            int32_t x = fore_rejection_draft(r, sampler, head, depth, i), y = fore_rejection_choose(r, sampler, target, depth, i, x, &kept);
+            int32_t x = fore_rejection_draft(r, sampler, NULL, head, depth, i), y = fore_rejection_choose(r, sampler, target, depth, i, x, &kept);
             assert_true(x >= 0 && x < USABLE && y >= 0 && y < USABLE);
             counts[y]++;
             accepted += kept;
