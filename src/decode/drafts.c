@@ -69,7 +69,8 @@ static void ask_head(fore_session *s, fore_drafts *d, fore_pace_window *w, int d
         id = head_draft(s, d->count, id, &sure);
         if (id < 0) break;
         d->sure[d->made++] = sure;
-        if (!exact && !fore_pace_keeps(&s->pace, w, sure)) {
+        /* With the rejection sampler whether a draft is checked must not depend on which one was drawn: it would change p. */
+        if (!exact && !s->rejection && !fore_pace_keeps(&s->pace, w, sure)) {
             d->dropped = maybe_wrong(s, id);
             break;
         }

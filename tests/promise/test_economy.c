@@ -83,9 +83,8 @@ static void all_settings(fore_session *s, fore_request *r) {
 static const char LIST[] = "<|im_start|>user\nReverse the list: river, gold, moon, car, river, gold, moon, car, river, gold, moon.<|im_end|>\n"
                            "<|im_start|>assistant\n<think>\n\n</think>\n\nriver, gold, moon, car, river, gold,";
 
-static void check_tiny(bool no_mtp) {
-    fore_model_options o = {.no_mtp = no_mtp};
-    subject s = subject_open("models/tiny", &o, 512);
+static void check_tiny(const char *name, const fore_model_options *o) {
+    subject s = subject_open("models/tiny", o, 512);
     seen = (fore_source_stats){0};
     fore_request r;
     fore_request_init(&r, s.model);
@@ -107,7 +106,7 @@ static void check_tiny(bool no_mtp) {
     all_settings(s.session, &r);
     r.prompt = "<|im_start|>user\nBoth <|vision_start|><|image_pad|><|image_pad|>"; /* ends in pads */
     all_settings(s.session, &r);
-    print_message("%s: %d look-ups, %d of them right\n", no_mtp ? "no head" : "with the head", (int)seen.drafted, (int)seen.accepted);
+    print_message("%s: %d look-ups, %d of them right\n", name, (int)seen.drafted, (int)seen.accepted);
     assert_true(seen.accepted > 100 && seen.drafted > seen.accepted);
     free(files[0]);
     free(files[1]);
@@ -116,11 +115,19 @@ static void check_tiny(bool no_mtp) {
 
 static void test_tiny(void **state) {
     (void)state;
-    check_tiny(false);
+    check_tiny("with the head", NULL);
 }
 static void test_no_head(void **state) {
     (void)state;
-    check_tiny(true);
+    check_tiny("no head", &(fore_model_options){.no_mtp = true});
+}
+
+/* Draft vocabularies: some ids at 4 bits, hardly any in the model's own bits, all at 8. */
+static void test_vocabularies(void **state) {
+    (void)state;
+    check_tiny("300 ids, 4 bits", &(fore_model_options){.draft_head_bits = 4, .draft_vocabulary = 300});
+    check_tiny("40 ids", &(fore_model_options){.draft_head_bits = 16, .draft_vocabulary = 40});
+    check_tiny("all ids, 8 bits", &(fore_model_options){.draft_head_bits = 8});
 }
 
 /* Random weights: greedy answers that fall into circles, in which look-ups are right. */
@@ -186,6 +193,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tiny),
         cmocka_unit_test(test_no_head),
+        cmocka_unit_test(test_vocabularies),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_turns),
     };
