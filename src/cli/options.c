@@ -68,6 +68,7 @@ const cli_flag cli_flags[] = {
     {"logit-bias", 0, CLI_LIST, AT(biases), ASK, "ID=X", cli_sampling, 0, 0, 0},
     {"seed", 0, CLI_SEED, 0, ASK, "N", cli_sampling, 0, 0, 0},
     {"draft-depth", 0, CLI_DEPTH, AT(draft_depth), SHOW, "N|auto", cli_drafting, 0, FORE_DRAFT_MAX, 0},
+    {"lookup", 0, CLI_WORD, AT(lookup), SHOW, "auto|off|on", cli_drafting, 0, 0, 0},
     {"draft-sampler", 0, CLI_WORD, AT(draft_sampler), ASK, "seeded|rejection", cli_drafting, 0, 0, 0},
     {"no-mtp", 0, CLI_ON, AT(no_mtp), HEAD, NULL, cli_drafting, 0, 0, 0},
     {"mtp-contract", 0, CLI_LIST, AT(contract), HEAD, "FIELD=VALUE", cli_drafting, 0, 0, 0},
