@@ -26,6 +26,7 @@
     XX(MERGE, "merge")        \
     XX(HEAD, "head")          \
     XX(SAMPLE, "sample")      \
+    XX(LOOKUP, "lookup")      \
     XX(COMMIT, "commit")
 
 typedef enum fore_op {
