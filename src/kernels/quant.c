@@ -168,6 +168,18 @@ static inline void widen_group(float *row, const unsigned char *word, size_t wor
     }
 }
 
+void fore_qweight_copy_row(const fore_qweight *from, int m, void *panels, int n) {
+    const size_t block = block_bytes(from), groups = group_count(from);
+    const unsigned char *source = (const unsigned char *)from->panels + (size_t)m / 16 * groups * block;
+    unsigned char *to = (unsigned char *)panels + (size_t)n / 16 * groups * block;
+    size_t a = (size_t)m % 16, b = (size_t)n % 16;
+    for (size_t g = 0; g < groups; g++, source += block, to += block) {
+        memcpy(to + 2 * b, source + 2 * a, 2);           /* scale */
+        memcpy(to + 32 + 2 * b, source + 32 + 2 * a, 2); /* bias */
+        for (size_t line = 64; line < block; line += 64) memcpy(to + line + 4 * b, source + line + 4 * a, 4);
+    }
+}
+
 void fore_qweight_dequantize(const fore_qweight *w, int n, float *row) {
     const size_t group = (size_t)w->group, groups = group_count(w), block = block_bytes(w);
     const unsigned char *at =

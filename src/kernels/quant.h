@@ -46,6 +46,8 @@ fore_status fore_quantize_rows_fitted(const fore_qweight *w, void *q, void *scal
 /* One weight of panels, and one group's scale and bias, widened exactly. */
 int fore_qweight_q(const fore_qweight *w, int n, int k);
 void fore_qweight_affine(const fore_qweight *w, int n, int group, float *scale, float *bias);
+/* Row m of `from` becomes row n of `panels`, whose matrix has the same bits, group, K and dtype. */
+void fore_qweight_copy_row(const fore_qweight *from, int m, void *panels, int n);
 /* row[k] = fma(scale, q, bias) for k < K */
 void fore_qweight_dequantize(const fore_qweight *w, int n, float *row);
 
