@@ -16,6 +16,7 @@ enum {
 
 const char cli_sampling[] = "sampling (the checkpoint has defaults):";
 const char cli_drafting[] = "drafting (the answer stays the same):";
+const char cli_machine[] = "machine (the answer stays the same):";
 const char cli_hidden[] = "";
 
 const cli_flag cli_flags[] = {
@@ -35,7 +36,18 @@ const cli_flag cli_flags[] = {
      INT_MAX, 0},
     {"stop", 0, CLI_LIST, AT(stops), ASK, "TEXT", "stop before TEXT; may be repeated", 0, 0, 0},
     {"ignore-eos", 0, CLI_ON, AT(ignore_eos), ASK, NULL, "go on after an end token", 0, 0, 0},
-    {"json", 0, CLI_ON, AT(json), CLI_RUN | CLI_TOKENIZE | CLI_INSPECT | CLI_VERIFY, NULL, "print one JSON object", 0, 0, 0},
+    {"bits", 0, CLI_WORD, AT(bits), CLI_QUANTIZE, "4|8", "bits of a weight", 0, 0, 0},
+    {"group", 0, CLI_WORD, AT(group), CLI_QUANTIZE, "32|64|128", "weights that share a scale and a bias; else 64", 0, 0, 0},
+    {"head-bits", 0, CLI_WORD, AT(head_bits), CLI_QUANTIZE, "4|8|16",
+     "of the output head, also where it is tied to the\nembedding; 16: as it is; else as --bits", 0, 0, 0},
+    {"mtp-bits", 0, CLI_WORD, AT(mtp_bits), CLI_QUANTIZE, "4|8|16", "of the draft head; else as --bits", 0, 0, 0},
+    {"mtp-policy", 0, CLI_WORD, AT(mtp_policy), CLI_QUANTIZE, "all|cyankiwi",
+     "\nof the draft head: cyankiwi leaves its fc as it is", 0, 0, 0},
+    {"vision-bits", 0, CLI_WORD, AT(vision_bits), CLI_QUANTIZE, "8|16", "of the vision tower; else 16, as it is", 0, 0, 0},
+    {"check", 0, CLI_TEXT, AT(check), CLI_QUANTIZE, "FILE",
+     "then compare the logits of both over this text", 0, 0, 0},
+    {"verbose", 0, CLI_ON, AT(verbose), CLI_QUANTIZE, NULL, "print a line for every matrix", 0, 0, 0},
+    {"json", 0, CLI_ON, AT(json), CLI_RUN | CLI_TOKENIZE | CLI_INSPECT | CLI_VERIFY | CLI_QUANTIZE, NULL, "print one JSON object", 0, 0, 0},
     {"stats", 0, CLI_ON, AT(stats), SHOW, NULL, "print tokens, seconds and drafts on standard error", 0, 0, 0},
     {"decode", 0, CLI_ON, AT(decode), CLI_TOKENIZE, NULL, "TEXT is token ids; print what they say", 0, 0, 0},
     {"messages", 0, CLI_TEXT, AT(messages), CLI_RENDER, "FILE", "messages, a JSON list; -: standard input", 0, 0, 0},
@@ -46,9 +58,6 @@ const cli_flag cli_flags[] = {
     {"context", 0, CLI_WHOLE, AT(context), PROMPT | CLI_INSPECT, "N",
      "tokens of context; else the model's, at most 32768", 1, INT_MAX, 0},
     {"chunk", 0, CLI_WHOLE, AT(chunk), PROMPT, "N", "prompt tokens computed at a time", 1, INT_MAX, 0},
-    {"threads", 't', CLI_WHOLE, AT(threads), PROMPT, "N", "threads; else the processors of this process", 1, 1024, 0},
-    {"isa", 0, CLI_TEXT, AT(isa), PROMPT | CLI_INSPECT, "NAME",
-     "ref, avx2, avx512[vnni], neon; else $FORESIGHT_ISA", 0, 0, 0},
     {"temperature", 0, CLI_REAL, AT(temperature), ASK, "X", cli_sampling, 0, FLT_MAX, 0},
     {"top-k", 0, CLI_WHOLE, AT(top_k), ASK, "N", cli_sampling, 0, INT_MAX, 0},
     {"top-p", 0, CLI_REAL, AT(top_p), ASK, "X", cli_sampling, FLT_MIN, 1, 0},
@@ -65,6 +74,9 @@ const cli_flag cli_flags[] = {
     {"mtp-contract", 0, CLI_LIST, AT(contract), HEAD, "FIELD=VALUE", cli_drafting, 0, 0, 0},
     {"show-drafts", 0, CLI_ON, AT(show_drafts), SHOW, NULL, cli_drafting, 0, 0, 0},
     {"color", 0, CLI_WORD, AT(color), SHOW, "auto|always|never", cli_drafting, 0, 0, 0},
+    {"threads", 't', CLI_WHOLE, AT(threads), PROMPT | CLI_QUANTIZE, "N", cli_machine, 1, 1024, 0},
+    {"cpus", 0, CLI_TEXT, AT(cpus), SHOW | CLI_LOGITS, "LIST", cli_machine, 0, 0, 0},
+    {"isa", 0, CLI_TEXT, AT(isa), PROMPT | CLI_INSPECT | CLI_QUANTIZE, "NAME", cli_machine, 0, 0, 0},
     {"ablate", 0, CLI_BITS, AT(ablate), ASK, "splice|delta|history", cli_hidden, 0, 0, 0},
     {"draft-wrong", 0, CLI_ON, AT(draft_wrong), ASK, NULL, cli_hidden, 0, 0, 0},
     {"draft-replay", 0, CLI_TEXT, AT(draft_replay), CLI_RUN, "FILE", cli_hidden, 0, 0, 0},

@@ -81,10 +81,12 @@ fore_status fore_session_new(const fore_model *model, const fore_session_options
     s->context = context;
     s->pending = -1;
     fore_pace_init(&s->pace);
-    fore_status st = fore_pool_new(threads, &s->pool, err);
+    const fore_pool_options pool = {.threads = threads, .cpus = options ? options->cpus : NULL};
+    fore_status st = fore_pool_new_with(&pool, &s->pool, err);
     s->engine = (fore_engine){model->network.kern, s->pool, &s->scratch.quantised};
     if (!st) st = fore_state_new(t, context, &s->state, err);
     if (!st) {
+        fore_state_place(&s->state, t, s->pool);
         s->ids = malloc((size_t)context * sizeof *s->ids);
         s->logits = malloc((size_t)t->vocab_size * sizeof *s->logits);
         s->logit_rows = 1;
