@@ -40,7 +40,7 @@ ISA_SRC_x86_64  := %_avx2.c %_avx512.c %_avx512vnni.c
 ISA_SRC_aarch64 := %_neon.c
 ISA_ALL := $(ISA_SRC_x86_64) $(ISA_SRC_aarch64)
 
-LIB_ROOMS := base kernels text image checkpoint model multimodal decode
+LIB_ROOMS := base kernels text image checkpoint model multimodal decode forge
 LIB_SRC := $(foreach r,$(LIB_ROOMS),$(wildcard src/$(r)/*.c))
 LIB_SRC := $(filter-out $(ISA_ALL),$(LIB_SRC)) $(filter $(ISA_SRC_$(ARCH)),$(LIB_SRC))
 CLI_SRC := $(wildcard src/cli/*.c)

@@ -330,6 +330,49 @@ FORE_API const fore_tensor *fore_tensors_get(const fore_tensor_file *file, const
 FORE_API const fore_tensor *fore_tensors_at(const fore_tensor_file *file, size_t index);      /* NULL: past the end */
 FORE_API void fore_tensors_close(fore_tensor_file *file);
 
+/* ---- making quantised checkpoints -------------------------------------------------------------------------------- */
+
+typedef struct fore_quantize_options {
+    int bits;  /* 4 or 8 */
+    int group; /* 32, 64 or 128 neighbours of a row share a scale and a bias; 0: 64 */
+    int head_bits;   /* of the output head, and of the embedding that is tied to it: 4, 8, 16 (as it is); 0: bits */
+    int mtp_bits;    /* of the draft head: likewise */
+    int vision_bits; /* of the vision tower: 8 or 16; 0: 16 */
+    bool mtp_layers_only; /* the draft head's fc stays as it is */
+    uint64_t shard_bytes; /* of tensors in a file, at most (unless one tensor has more); 0: 4,000,000,000 */
+    int threads;          /* 0: the processors that this process may use */
+    fore_progress progress; /* stages "quantize" (bytes of the source) and "finish" (files); may be NULL */
+    void *user;
+} fore_quantize_options;
+
+/* A matrix of the checkpoint. */
+typedef struct fore_quantized {
+    const char *name;  /* of the module, as in the output */
+    int bits, group;   /* 0: as it was */
+    const char *why;   /* why it is as it was; "" when it is quantised */
+    uint64_t weights;
+    double error; /* root of the mean square of the difference, relative to that of the weights */
+} fore_quantized;
+
+typedef struct fore_quantize_report {
+    const fore_quantized *modules; /* [count], in the order of the files */
+    size_t count, quantized;       /* quantized: those with bits */
+    double mean_error;             /* of the quantised ones, each weighing the same */
+    uint64_t source_bytes, bytes;  /* of all tensors */
+    int files, files_kept;         /* weight files, and how many of them an earlier, interrupted run had finished */
+} fore_quantize_report;
+
+FORE_API void fore_quantize_options_init(fore_quantize_options *options, int bits);
+/* Makes a quantised checkpoint in the folder `out` from the one in `source`: weights in MLX's affine form (w = scale * q +
+ * bias), config.json and index that say so, the other files copied, and quantization_report.json. `out` must be empty, not
+ * there, or what an interrupted run with the same source and options left: that is gone on with. Memory does not depend on the
+ * model. On failure what was finished stays, and no file is half written; config.json comes last. FORE_ERR_INVALID: options or
+ * folders; FORE_ERR_UNSUPPORTED: the source; FORE_ERR_FORMAT: the source, also a weight that is not finite (named);
+ * FORE_ERR_LIMIT: no room on the disk. *report (may be NULL) is owned by the caller (fore_quantize_report_free). */
+FORE_API fore_status fore_quantize(const char *source, const char *out, const fore_quantize_options *options,
+                                   fore_quantize_report **report, fore_error *err);
+FORE_API void fore_quantize_report_free(fore_quantize_report *report);
+
 #ifdef __cplusplus
 }
 #endif

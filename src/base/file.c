@@ -55,7 +55,7 @@ void fore_map_close(fore_map *map) {
 }
 
 void fore_map_release(const void *data, size_t size) {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)data + page - 1) / page * page;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)data / page * page;
     uintptr_t to = ((uintptr_t)data + size) / page * page;
     if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
 }

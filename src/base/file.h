@@ -15,7 +15,8 @@ typedef struct fore_map {
 /* Maps a regular file read-only. FORE_ERR_IO names the path and the reason. */
 fore_status fore_map_open(const char *path, fore_map *out, fore_error *err);
 void fore_map_close(fore_map *map);
-/* Gives back the memory of whole pages inside a part of a map; they are read again when they are touched. */
+/* Gives back the memory of the pages of a part of a map, but for the one that it ends in; they are read again when they are
+ * touched. */
 void fore_map_release(const void *data, size_t size);
 
 /* Reads a whole file (or pipe) of at most `limit` bytes; *data is owned by the caller (fore_free) and NUL-terminated. */

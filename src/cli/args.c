@@ -175,6 +175,11 @@ static int store_value(cli_options *options, const cli_flag *f, const char *valu
 static int take_operand(cli_options *options, const char *text) {
     const cli_verb *verb = options->verb;
     if (!verb->operand) return cli_fail_usage(verb, "what is '%s'? this command takes flags only", text);
+    if (options->operand && verb->second && !options->second) {
+        options->second = text;
+        return CLI_OK;
+    }
+    if (options->second) return cli_fail_usage(verb, "what is '%s'? %s and %s are given", text, verb->operand, verb->second);
     if (options->operand)
         return cli_fail_usage(verb,
                               "one %s expected, '%s' is a second one; put quotes around words that belong together",

@@ -27,7 +27,8 @@ typedef struct cli_list {
 /* What the flags of all verbs set. Absent: NULL, false, empty, -1 for whole numbers, NAN for real ones. */
 typedef struct cli_options {
     const struct cli_verb *verb;
-    const char *operand; /* PROMPT, TEXT or DIR; NULL when absent */
+    const char *operand; /* PROMPT, TEXT, DIR or SOURCE; NULL when absent */
+    const char *second;  /* OUT */
     bool help;
     const char *model, *isa;
     int threads, context, chunk;
@@ -50,6 +51,9 @@ typedef struct cli_options {
     bool has_seed;
     uint64_t seed;
     const char *ids, *pixels, *out;
+    int bits, group, head_bits, mtp_bits, mtp_policy, vision_bits; /* indexes of the flags' words */
+    const char *check;
+    bool verbose;
     const char *tokenizer, *template, *messages, *tools;
     cli_list variables;
 } cli_options;
@@ -63,7 +67,8 @@ enum {
     CLI_RENDER = 16,
     CLI_INSPECT = 32,
     CLI_VERIFY = 64,
-    CLI_ALL = 127
+    CLI_QUANTIZE = 128,
+    CLI_ALL = 255
 };
 
 /* --color, in the order of its words. */
@@ -73,6 +78,7 @@ typedef struct cli_verb {
     const char *name;
     unsigned bit;
     const char *operand;                    /* name of the one operand, or NULL when there is none */
+    const char *second;                     /* name of a second one, or NULL */
     const char *usage;                      /* after the verb's name */
     const char *summary;                    /* one line */
     const char *about;                      /* lines of the help, ended by a newline */
@@ -80,7 +86,7 @@ typedef struct cli_verb {
 } cli_verb;
 
 extern const cli_verb cli_run_verb, cli_chat_verb, cli_logits_verb, cli_tokenize_verb, cli_render_verb,
-    cli_inspect_verb, cli_verify_verb;
+    cli_inspect_verb, cli_verify_verb, cli_quantize_verb;
 
 /* Say it on standard error as "foresight: ..." and return the exit code, so that a verb ends with `return
  * cli_fail(...)`. */

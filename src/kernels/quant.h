@@ -30,7 +30,7 @@ void fore_qweight_pack(const fore_qweight *w, void *panels, const void *q, const
 void fore_qweight_pack_panels(const fore_qweight *w, void *panels, const void *q, const void *scales, const void *biases,
                               int p0, int p1);
 int fore_qweight_panels(const fore_qweight *w);
-/* Rows of a matrix [N,K] (f32 or bf16, little-endian, any alignment) to the stored form of w's shape, by MLX's rule: with
+/* Rows of a matrix [N,K] (f32, f16 or bf16, little-endian, any alignment) to the stored form of w's shape, by MLX's rule: with
  * low and high of the group, edge = the one farther from 0 (high on a tie),
  *   scale = max((high - low) / (2^bits - 1), 1e-7), positive when the edge is low, else negative;
  *   z = round(edge / scale); z != 0: scale = edge / z, bias = edge; z == 0: bias = 0;
