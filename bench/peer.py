@@ -13,6 +13,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import statistics
@@ -31,6 +32,7 @@ DEPTH = 512  # tokens before the rows of a verifying pass
 WIDTHS = (1, 2, 4, 8)
 SIDES = (448, 1024)
 ANSWER = 192  # tokens of an answer with drafts
+RATES = (0.86, 0.66, 0.51)  # of rounds in which the drafts up to this depth are right; those of bench/drafts.c
 MEASURES = ("decode", "prefill", "verify", "sequences", "vision", "mtp")
 GOALS = {"decode": 1.8, "prefill": 4.0, "verify 4": 2.2, "vision 448": 2.5, "vision 1024": 3.0, "mtp": 2.5}
 
@@ -61,7 +63,8 @@ def parse_json(text, command):
     try:
         return json.loads(text)
     except ValueError:
-        raise Trouble(f"{command[0]} printed no JSON where it was expected (is it another version?):\n    {' '.join(command)}\n{tail(text)}")
+        raise Trouble(f"{command[0]} printed no JSON where it was expected (is it another version?):\n"
+                      f"    {' '.join(command)}\n{tail(text)}")
 
 
 def field(record, name, command):
@@ -90,7 +93,7 @@ class Peer:
 
     def tool(self, key):
         name = self.TOOLS[key][0]
-        return getattr(self.options, key) or os.path.join(self.options.peer or "", name)
+        return getattr(self.options, key) or (os.path.join(self.options.peer, name) if self.options.peer else shutil.which(name) or name)
 
     def check(self, wanted):
         for key, (name, uses) in self.TOOLS.items():
@@ -220,8 +223,8 @@ class Peer:
         o = self.options
         if not self.servers:
             self.start("plain")
-            self.start("drafts", "--spec-type", "draft-mtp", "--spec-draft-n-max", str(len(o.rates)), "--spec-draft-p-min", "0",
-                       "--spec-synth-rates", ",".join(str(r) for r in o.rates))
+            self.start("drafts", "--spec-type", "draft-mtp", "--spec-draft-n-max", str(len(RATES)), "--spec-draft-p-min", "0",
+                       "--spec-synth-rates", ",".join(str(r) for r in RATES))
             for name in self.servers:
                 self.complete(name, 1, 8)
         found = {}
@@ -247,6 +250,7 @@ class Ours:
     def __init__(self, options):
         self.options = options
         self.text = None
+        self.machine = {}
 
     def check(self, wanted):
         o = self.options
@@ -307,6 +311,40 @@ class Ours:
             found[f"vision {side}"] = field(record, "timings.vision_seconds", command)
         return found
 
+    def verify(self):
+        """Rows of one sequence behind a context, with the logits of every row; and the commit of all of them."""
+        o = self.options
+        command = [o.foresight, "bench", "--model", o.model, "--threads", str(o.threads), "--runs", "5", "--prompt", str(DEPTH),
+                   "--decode", "8", "--depths", "0", "--vision", "0", "--json"]
+        record = parse_json(run(command)[0], command)
+        found = {}
+        for row in field(record, "verify", command):
+            rows = field(row, "rows", command)
+            found[f"verify {rows}"] = field(row, "seconds", command) + (row.get("commit_seconds") or 0)
+        for name in ("read_gb_per_second", "integer_gops"):
+            self.machine[name] = field(record, "machine." + name, command)
+        missing = [w for w in WIDTHS if f"verify {w}" not in found]
+        if missing:
+            raise Trouble(f"{command[0]} did not report passes of {missing} rows:\n    {' '.join(command)}")
+        return {f"verify {w}": found[f"verify {w}"] for w in WIDTHS}
+
+    def sequences(self):
+        return {"sequences" + name[len("verify"):]: seconds for name, seconds in self.verify().items()}
+
+    def mtp(self, seed):
+        """The same shares of right drafts, which bench/drafts.c gives to drafts of a recorded answer; the head works all the same."""
+        o = self.options
+        command = [o.drafts, "--tokens", str(ANSWER), "--runs", "1", "--threads", str(o.threads), "--only", "published",
+                   "--depth", str(len(RATES)), o.model]
+        out = run(command)[0]
+        plain = re.search(r"^depth 0 +([\d.]+) tok/s", out, re.M)
+        drafted = re.search(rf"^ +depth {len(RATES)} +([\d.]+) x +([\d.]+) tokens a round", out, re.M)
+        if not plain or not drafted:
+            raise Trouble(f"{command[0]} did not report the speed at depth {len(RATES)} with published acceptance:\n"
+                          f"    {' '.join(command)}\n{tail(out)}")
+        off = 1 / float(plain.group(1))
+        return {"mtp off": off, "mtp": off / float(drafted.group(1)), "tokens a round, mtp": float(drafted.group(2))}
+
 
 # ---- both, in turns -----------------------------------------------------------------------------------------------------
 
@@ -334,7 +372,8 @@ def write_picture(path, side):
     rows = b"".join(b"\0" + draw.randbytes(3 * side) for _ in range(side))
     with open(path, "wb") as f:
         f.write(b"\x89PNG\r\n\x1a\n")
-        for kind, data in ((b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(rows, 1)), (b"IEND", b"")):
+        header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+        for kind, data in ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 1)), (b"IEND", b"")):
             f.write(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)))
 
 
@@ -359,3 +398,122 @@ def rounds(options, wanted, peer, ours, pictures, note):
             for figure in {**found["peer"], **found["ours"]}:
                 samples.setdefault(figure, []).append((found["peer"].get(figure), found["ours"].get(figure)))
     return samples
+
+
+# ---- what came out ------------------------------------------------------------------------------------------------------
+
+
+def conclude(samples):
+    """For each figure the medians of both sides, the ratio of each round and its median, and the goal if there is one."""
+    table = {}
+    for figure, pairs in samples.items():
+        theirs = [t for t, _ in pairs if t is not None]
+        mine = [m for _, m in pairs if m is not None]
+        ratios = [t / m for t, m in pairs if t is not None and m is not None]
+        row = {"peer": statistics.median(theirs) if theirs else None, "ours": statistics.median(mine) if mine else None,
+               "peer_samples": theirs, "our_samples": mine}
+        if ratios:
+            row.update(ratio=statistics.median(ratios), ratios=ratios)
+        if figure in GOALS:
+            row["goal"] = GOALS[figure]
+        table[figure] = row
+    return table
+
+
+UNITS = {"decode": "token", "prefill": f"{PREFILL} tokens", "verify": "pass", "sequences": "pass", "vision": "picture", "mtp": "token"}
+
+
+def show(table, out=sys.stdout):
+    def milliseconds(x):
+        return "-" if x is None else f"{1e3 * x:.1f} ms" if x < 1 else f"{x:.2f} s"
+
+    print(f"{'':24}{'peer':>11}{'ours':>11}{'ratio':>10}   {'rounds':14}goal", file=out)
+    for figure, row in table.items():
+        if figure.startswith("tokens a round"):
+            print(f"{figure:24}{row['peer'] or 0:>11.2f}{row['ours'] or 0:>11.2f}", file=out)
+            continue
+        kind, _, size = figure.partition(" ")
+        name = f"{figure}, {UNITS[kind]}"
+        spread = f"{min(row['ratios']):.2f}-{max(row['ratios']):.2f}" if row.get("ratios") else ""
+        ratio = f"{row['ratio']:.2f} x" if "ratio" in row else "-"
+        goal = f"{row['goal']} x, {'reached' if row.get('ratio', 0) >= row['goal'] else 'MISSED'}" if "goal" in row else ""
+        print(f"{name:24}{milliseconds(row['peer']):>11}{milliseconds(row['ours']):>11}{ratio:>10}   {spread:14}{goal}", file=out)
+    for kind, what in (("verify", "rows of one sequence"), ("sequences", "sequences")):
+        for label in ("peer", "ours"):
+            one = table.get(f"{kind} 1", {}).get(label)
+            if one:
+                parts = [f"{w}: {table[f'{kind} {w}'][label] / one:.2f}" for w in WIDTHS[1:] if table.get(f"{kind} {w}", {}).get(label)]
+                print(f"{label}: {what} against one  {'  '.join(parts)}", file=out)
+
+
+def parse_arguments():
+    p = argparse.ArgumentParser(description="Times Foresight and llama.cpp in turns; see bench/peer.md.")
+    peer = p.add_argument_group("the peer's")
+    peer.add_argument("--peer", metavar="DIR", help="folder of llama.cpp's binaries; else those of PATH")
+    for key, (name, uses) in Peer.TOOLS.items():
+        peer.add_argument("--" + key, metavar="FILE", help=f"{name}, if it is elsewhere (for {', '.join(uses)})")
+    peer.add_argument("--gguf", metavar="FILE", help="the text model with its MTP layer")
+    peer.add_argument("--mmproj", metavar="FILE", help="the vision tower")
+    ours = p.add_argument_group("ours")
+    ours.add_argument("--foresight", metavar="FILE", default="build/foresight", help="the command; else build/foresight")
+    ours.add_argument("--drafts", metavar="FILE", default="build/bench/drafts", help="the benchmark of drafts; else build/bench/drafts")
+    ours.add_argument("--model", metavar="DIR", required=True, help="checkpoint folder of the same geometry and bits")
+    p.add_argument("--threads", "-t", type=int, default=len(os.sched_getaffinity(0)), help="of both; else the processors of this process")
+    p.add_argument("--runs", type=int, default=5, help="rounds; else 5")
+    p.add_argument("--only", metavar="NAMES", default=",".join(MEASURES), help="some of " + ",".join(MEASURES))
+    p.add_argument("--json", metavar="FILE", help="write all samples to FILE (-: standard output instead of the table)")
+    p.add_argument("--quiet", "-q", action="store_true", help="do not say what runs")
+    o = p.parse_args()
+    wanted = [n for n in MEASURES if n in o.only.split(",")]
+    unknown = [n for n in o.only.split(",") if n not in MEASURES]
+    if unknown or not wanted:
+        p.error(f"--only: {unknown[0] if unknown else 'nothing'} is not one of {', '.join(MEASURES)}")
+    if o.runs < 1 or o.threads < 1:
+        p.error("--runs and --threads: at least 1")
+    return o, wanted
+
+
+def main():
+    options, wanted = parse_arguments()
+    peer, ours = Peer(options), Ours(options)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+
+    def note(text):
+        if not options.quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    try:
+        peer.check(wanted)
+        ours.check(wanted)
+        with tempfile.TemporaryDirectory() as folder:
+            pictures = {side: os.path.join(folder, f"{side}.png") for side in SIDES}
+            for side, path in pictures.items():
+                write_picture(path, side)
+            samples = rounds(options, wanted, peer, ours, pictures, note)
+    except Trouble as e:
+        print(f"peer: {e}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        peer.stop()
+    table = conclude(samples)
+    report = {"threads": options.threads, "runs": options.runs, "rates": RATES, "peer": peer.version, "machine": ours.machine,
+              "gguf_bytes": os.path.getsize(options.gguf), "model_bytes": folder_bytes(options.model), "figures": table}
+    if options.json != "-":
+        show(table)
+    if options.json == "-":
+        print(json.dumps(report, indent=1))
+    elif options.json:
+        with open(options.json, "w") as f:
+            json.dump(report, f, indent=1)
+    return 0
+
+
+def folder_bytes(folder):
+    """Of the weights alone."""
+    return sum(os.path.getsize(os.path.join(folder, n)) for n in os.listdir(folder) if n.endswith(".safetensors"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
