@@ -55,12 +55,12 @@ static bool is_float(const fore_entry *e) {
 /* A tensor of floats with this shape, or NULL and a recorded failure. */
 static const fore_entry *find_floats(fore_binder *b, const char *full, int dims, const uint64_t *shape) {
     const fore_entry *e = find(b, full);
-    if (e && !has_shape(e, dims, shape)) {
-        refuse_shape(b, e, dims, shape);
-        return NULL;
-    }
     if (e && !is_float(e)) {
         refuse_type(b, e);
+        return NULL;
+    }
+    if (e && !has_shape(e, dims, shape)) {
+        refuse_shape(b, e, dims, shape);
         return NULL;
     }
     return e;

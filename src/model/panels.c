@@ -172,12 +172,23 @@ static fore_status reserve_wide(const fore_panels *p, fore_pool *pool, make_run 
     return run->wide ? FORE_OK : fore_fail_nomem(err, "repacking the quantised weights");
 }
 
+/* Where there are several nodes of memory, a part of each matrix near the threads that will read it. */
+static void place_panels(const fore_panels *p, fore_pool *pool) {
+    for (size_t i = 0; i < p->count; i++) {
+        const fore_qweight *w = &p->jobs[i].w;
+        size_t size = 0;
+        if (!fore_qweight_check(w->bits, w->group, 16, w->K, w->dtype, &size, NULL))
+            fore_pool_place(pool, p->memory + ((const unsigned char *)w->panels - p->memory), size, fore_qweight_panels(w));
+    }
+}
+
 fore_status fore_panels_make(fore_panels *p, fore_pool *pool, fore_error *err) {
     enum { BATCH = 1024 };
     int first[BATCH + 1] = {0};
     make_run run = {0};
     fore_status s = reserve_wide(p, pool, &run, err);
     if (s) return s;
+    if (pool) place_panels(p, pool);
     for (size_t at = 0; at < p->count; at += BATCH) {
         fore_panels batch = *p;
         batch.jobs = p->jobs + at;
