@@ -112,8 +112,10 @@ $(BUILD)/tests/fault/test_nomem: TEST_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,
 endif
 # The command's parts that need no model.
 CLI_PARTS := $(patsubst %,$(BUILD)/src/cli/%.o,args options fail files json text view)
+BENCH_PARTS := $(patsubst %,$(BUILD)/src/cli/%.o,bench_limits bench_json bench_plot figures)
 $(BUILD)/tests/unit/test_cli: $(CLI_PARTS)
-$(BUILD)/tests/unit/test_cli: TEST_LDFLAGS = $(BUILD)/libforesight.a
+$(BUILD)/tests/unit/test_bench: $(CLI_PARTS) $(BENCH_PARTS)
+$(BUILD)/tests/unit/test_cli $(BUILD)/tests/unit/test_bench: TEST_LDFLAGS = $(BUILD)/libforesight.a
 # A fuzz target with a main of its own: the corpus and a fixed number of mutations of it, the same in every run.
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/driver.o $(BUILD)/libforesight.a
 	@$(LINK) $^ $(LDLIBS_ALL)

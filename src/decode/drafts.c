@@ -64,6 +64,7 @@ static int32_t head_draft(fore_session *s, int depth, int32_t before, double *su
 /* Drafts of the head: exactly `depth`, or as long as they pay. */
 static void ask_head(fore_session *s, fore_drafts *d, fore_pace_window *w, int depth, bool exact) {
     int32_t id = -1;
+    fore_profile_part(&s->engine, FORE_PART_DRAFT);
     while (d->count < depth && (exact || !d->count || fore_pace_goes_on(&s->pace, w))) {
         double sure;
         id = head_draft(s, d->count, id, &sure);
@@ -80,6 +81,7 @@ static void ask_head(fore_session *s, fore_drafts *d, fore_pace_window *w, int d
         if (fore_session_is_end(s, id)) break;
     }
     if (s->drafter.keeping) fore_drafter_done(s);
+    fore_profile_part(&s->engine, FORE_PART_TRUNK);
 }
 
 /* Look-ups behind the head's drafts. */

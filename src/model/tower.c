@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/profile.h"
 #include "model/rope.h"
 
 enum { ATTEND_ROWS = 64, MLP_ROWS = 512, ROWS = 16 };
@@ -145,7 +146,10 @@ static void tower_attention(tower_pass *p) {
     int blocks = (p->frame + ATTEND_ROWS - 1) / ATTEND_ROWS;
     for (int start = 0; (size_t)start < p->P; start += p->frame) {
         p->frame_start = start;
+        fore_profile_op(p->engine, FORE_OP_ROPE);
         fore_rows(p->engine, rope_task, p, p->frame, ROWS);
+        fore_profile_op(p->engine, FORE_OP_ATTENTION);
+        fore_profile_work(p->engine, 2 * (uint64_t)p->frame * p->C * sizeof(float), 4.0 * p->frame * p->frame * (double)p->C);
         fore_pool_run(p->engine->pool, panels_task, p, (int)p->H);
         fore_pool_run(p->engine->pool, attend_task, p, (int)p->H * blocks);
     }
@@ -170,15 +174,19 @@ static void branch(tower_pass *p, const fore_weight *fc1, const float *b1, const
         const float *in = p->n + at * p->C;
         size_t cols = p->C;
         if (fc1) {
+            fore_profile_op(p->engine, FORE_OP_GATE_UP);
             const fore_product up = {fc1, b1, p->mid, (size_t)fc1->N};
             fore_linear(p->engine, in, p->C, rows, &up, 1);
+            fore_profile_op(p->engine, FORE_OP_ACTIVATION);
             gelu_job g = {p->engine->kern->gelu_tanh, p->mid, (size_t)fc1->N}; /* tanh here, erf in the merger */
             fore_rows(p->engine, gelu_task, &g, rows, ROWS);
             in = p->mid;
             cols = (size_t)fc1->N;
         }
+        fore_profile_op(p->engine, fc1 ? FORE_OP_DOWN : FORE_OP_O_PROJ);
         const fore_product down = {fc2, b2, p->mix, p->C};
         fore_linear(p->engine, in, cols, rows, &down, 1);
+        fore_profile_op(p->engine, FORE_OP_NORM);
         fore_add_rows(p->engine, p->x + at * p->C, p->mix, rows, (int)p->C);
     }
 }
@@ -187,6 +195,7 @@ static void branch(tower_pass *p, const fore_weight *fc1, const float *b1, const
 static void merge(tower_pass *p, float *rows) {
     const fore_tower *t = &p->network->tower;
     size_t merged = (size_t)t->merger_fc1.K, per_row = merged / p->C, n = p->P / per_row;
+    fore_profile_op(p->engine, FORE_OP_MERGE);
     fore_rows(p->engine, merger_norm_task, p, (int)p->P, ROWS);
     size_t step = MLP_ROWS / per_row > 0 ? MLP_ROWS / per_row : 1; /* step rows of `merged` fit where mix has MLP_ROWS of C */
     for (size_t at = 0; at < n; at += step) {
@@ -229,7 +238,7 @@ fore_status fore_tower_forward(const fore_engine *caller, const fore_network *ne
     const fore_tower *t = &network->tower;
     int frame = grid[1] * grid[2], threads = fore_pool_threads(caller->pool);
     fore_quantised quantised = {0};
-    const fore_engine own = {caller->kern, caller->pool, &quantised}, *engine = &own;
+    const fore_engine own = {caller->kern, caller->pool, &quantised, caller->profile}, *engine = &own;
     tower_pass p = {.engine = engine, .network = network, .h = grid[1], .w = grid[2], .frame = frame};
     p.P = (size_t)grid[0] * (size_t)frame;
     p.C = (size_t)v->hidden_size;
@@ -259,6 +268,8 @@ fore_status fore_tower_forward(const fore_engine *caller, const fore_network *ne
     p.worker = fore_carve(&at, (size_t)threads * p.worker_floats);
     memset(p.panels, 0, p.H * panel_floats(&p) * sizeof(float)); /* lanes past the last key must hold finite values */
 
+    fore_profile_part(engine, FORE_PART_VISION);
+    fore_profile_op(engine, FORE_OP_EMBED);
     const fore_product embed = {&t->patch_embed, t->patch_b, p.x, p.C};
     fore_linear(engine, patches, (size_t)t->patch_embed.K, (int)p.P, &embed, 1);
     if (tap) tap(tap_user, "vision.patch_embed", 0, p.x, p.P, p.C);
@@ -266,7 +277,9 @@ fore_status fore_tower_forward(const fore_engine *caller, const fore_network *ne
     fore_status s = FORE_OK;
     for (int i = 0; i < v->depth && !s; i++) {
         p.block = &t->blocks[i];
+        fore_profile_op(engine, FORE_OP_NORM);
         fore_rows(engine, norm1_task, &p, (int)p.P, ROWS);
+        fore_profile_op(engine, FORE_OP_QKV);
         const fore_product qkv = {&p.block->qkv, p.block->qkv_b, p.qkv, 3 * p.C};
         fore_linear(engine, p.n, p.C, (int)p.P, &qkv, 1);
         tower_attention(&p);
@@ -282,6 +295,7 @@ fore_status fore_tower_forward(const fore_engine *caller, const fore_network *ne
         size_t merged_rows = p.P / ((size_t)v->spatial_merge_size * (size_t)v->spatial_merge_size);
         if (tap) tap(tap_user, "vision.output", 0, rows, merged_rows, (size_t)v->out_hidden_size);
     }
+    fore_profile_part(engine, FORE_PART_TRUNK);
     free(memory);
     fore_quantised_free(&quantised);
     return s;
