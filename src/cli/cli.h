@@ -41,8 +41,8 @@ typedef struct cli_options {
     int color; /* cli_color */
     bool no_mtp, show_drafts;
     int draft_depth; /* FORE_DRAFT_AUTO when absent */
-    bool has_depth;
     int lookup;        /* fore_draft_lookup; -1 when absent */
+    bool has_depth;
     int draft_sampler; /* fore_draft_sampler; -1 when absent */
     cli_list contract;
     unsigned ablate; /* FORE_ABLATE_* */

@@ -220,8 +220,8 @@ static int32_t choose_draft(fore_session *s, const float *post, int depth, uint6
     fore_drafter *d = &s->drafter;
     fore_subset some, *subset = NULL;
     const float *logits = d->logits;
-    fore_profile_op(&s->engine, FORE_OP_HEAD);
     if (d->words.memory && !d->words.whole) {
+        fore_profile_op(&s->engine, FORE_OP_HEAD);
         fore_draft_words_logits(&d->words, &s->engine, post, &some);
         subset = &some;
         logits = d->words.logits;

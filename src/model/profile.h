@@ -5,7 +5,8 @@
 
 #include "model/linear.h"
 
-/* Products are named after the weights they read; both kinds of layers share `norm` (residual sums too). */
+/* Products are named after the weights they read; both kinds of layers share `norm` (residual sums too). The tower takes rows
+ * through all of a block but attention in one task: `block`. */
 #define FORE_OP_MAP(XX)       \
     XX(EMBED, "embed")        \
     XX(JOIN, "fc")            \
@@ -23,6 +24,7 @@
     XX(DOWN, "down")          \
     XX(ROUTER, "router")      \
     XX(EXPERTS, "experts")    \
+    XX(BLOCK, "block")        \
     XX(MERGE, "merge")        \
     XX(HEAD, "head")          \
     XX(SAMPLE, "sample")      \

@@ -167,7 +167,7 @@ static void stays_off(const kit *k, const char *why) {
     assert_string_equal(info.mtp_source, "");
     fore_request r;
     fore_request_init(&r, model);
-    assert_int_equal(r.draft.depth, 0);
+    assert_int_equal(r.draft.depth, FORE_DRAFT_AUTO); /* look-ups need no head */
     r.ids = (const int32_t[]){1, 2, 3};
     r.id_count = 3;
     r.draft.depth = 2;
