@@ -47,6 +47,33 @@ static void test_series(void **state) {
     near(r.values[1], 0);
 }
 
+/* What wins must win by more than chance. */
+static void test_choose(void **state) {
+    (void)state;
+    double gain;
+    cli_series usual = series(5, (double[]){1, 1.1, 0.9, 1, 1});
+    cli_series fast = series(5, (double[]){0.8, 0.85, 0.75, 0.8, 0.79});
+    cli_series faster = series(5, (double[]){0.5, 0.55, 0.45, 0.5, 0.5});
+    cli_series little = series(5, (double[]){0.98, 1.08, 0.88, 0.98, 0.98});          /* always faster, by 2 % */
+    cli_series wild = series(5, (double[]){0.2, 2, 0.3, 2, 0.4});                     /* faster in the median, slower twice */
+    cli_series wide = series(5, (double[]){0.95, 0.4, 0.89, 0.3, 0.9});               /* faster every time, by all sorts of amounts */
+    cli_series slower_once = series(5, (double[]){0.5, 0.55, 0.45, 1.2, 0.5});        /* one bad run is forgiven */
+    cli_series short_one = series(2, (double[]){0.1, 0.1});                           /* too few runs */
+    const cli_series *none[] = {&usual, &little, &wild, &wide, &short_one};
+    assert_int_equal(cli_choose(none, 5, 0, &gain), 0);
+    near(gain, 1);
+    const cli_series *some[] = {&little, &usual, &fast, &faster, &wild};
+    assert_int_equal(cli_choose(some, 5, 1, &gain), 3);
+    near(gain, 2);
+    const cli_series *once[] = {&usual, &slower_once};
+    assert_int_equal(cli_choose(once, 2, 0, &gain), 1);
+    /* A machine that slows down for all of them in the middle hides nothing. */
+    cli_series base = series(4, (double[]){1, 1, 3, 3}), better = series(4, (double[]){0.8, 0.8, 2.4, 2.4});
+    const cli_series *both[] = {&base, &better};
+    assert_int_equal(cli_choose(both, 2, 0, &gain), 1);
+    near(gain, 1.25);
+}
+
 static void test_lists(void **state) {
     (void)state;
     int whole[3];
@@ -259,7 +286,7 @@ static void test_plot(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_series), cmocka_unit_test(test_lists), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_series), cmocka_unit_test(test_choose), cmocka_unit_test(test_lists), cmocka_unit_test(test_limits),
         cmocka_unit_test(test_conclusions), cmocka_unit_test(test_json), cmocka_unit_test(test_plot),
     };
     return cmocka_run_group_tests_name("unit/bench", tests, NULL, NULL);
