@@ -86,7 +86,7 @@ void cli_answer_print_stats(const cli_answer *answer, const cli_model *model, co
     char tuned[64];
     fprintf(stderr, "%-9s %16s %9.3f s\n", "load", "", model->load_seconds);
     if (model->tuned.in_use)
-        fprintf(stderr, "%-9s %s, as foresight tune found\n", "tuned", cli_tuned_text(model->tuned.depth, model->tuned.threads, tuned));
+        fprintf(stderr, "%-9s %s, as foresight tune found\n", "tuned", cli_tuned_text(&model->tuned, tuned));
     if (s->images) {
         print_row("pictures", s->images == 1 ? "file" : "files", s->images, s->image_seconds, false);
         print_row("vision", "tokens", s->image_tokens, s->vision_seconds, true);

@@ -27,6 +27,10 @@ static int take_lists(const cli_options *options, cli_bench_plan *p) {
             return cli_fail_usage(options->verb, "--acceptance: expected at most %d numbers from 0 to 1 as in 0.86,0.66,0.51, found '%s'",
                                   FORE_DRAFT_MAX, options->acceptance);
     }
+    for (int i = 1; i < p->acceptance_count; i++)
+        if (p->acceptance[i] > p->acceptance[i - 1])
+            return cli_fail_usage(options->verb, "--acceptance: a draft counts when all before it were right, so the numbers cannot rise, found '%s'",
+                                  options->acceptance);
     return CLI_OK;
 }
 
@@ -97,7 +101,7 @@ static void add_speed(cli_text *out, const cli_bench *b) {
     double least = cli_bench_least(&prompt, &b->machine, &limit);
     cli_text_print(out, "prefill   %5.1f %% of the roofline   %9.1f tok/s   %d tokens in %.3g s, %.0f GOPS\n", 100 * least / prefill,
                    b->plan.prompt / prefill, b->plan.prompt, prefill, operations / prefill / 1e9);
-    cli_text_print(out, "decode    %5.1f %% of the read       %9.2f tok/s   %.3g ms a token (spread %.2g), %.3g MB at %.1f GB/s\n",
+    cli_text_print(out, "decode    %5.1f %% of the read       %9.2f tok/s   %.3g ms a token (spread %.2g), %.4g MB at %.1f GB/s\n",
                    100 * cli_bench_read_share(b), 1 / one, 1e3 * one, 1e3 * cli_series_spread(&b->token), bytes / 1e6, bytes / one / 1e9);
 }
 
@@ -135,13 +139,13 @@ static void add_depths(cli_text *out, const cli_bench *b) {
     const cli_bench_plan *p = &b->plan;
     if (p->depth_count < 2) return;
     cli_text_print(out, "\n%-9s %8s %9s", "drafts", "speed", "expected");
-    if (p->acceptance_count) cli_text_print(out, " %9s", "at given");
+    if (p->acceptance_count) cli_text_print(out, " %9s %9s", "at given", "expected");
     cli_text_print(out, " %9s   accepted\n", "tok/s");
     for (int i = 0; i < p->depth_count; i++) {
         const cli_bench_depth *d = &b->depths[i];
         cli_text_print(out, "%-9d %6.2f x %7.2f x", d->depth, cli_series_median(&d->ratio), d->expected);
-        if (p->acceptance_count && d->depth && d->expected_at > 0) cli_text_print(out, " %7.2f x", d->expected_at);
-        else if (p->acceptance_count) cli_text_print(out, " %9s", "");
+        if (d->at.count) cli_text_print(out, " %7.2f x %7.2f x", cli_series_median(&d->at), d->expected_at);
+        else if (p->acceptance_count) cli_text_print(out, " %9s %9s", "", "");
         cli_text_print(out, " %9.2f  ", 1 / cli_series_median(&d->seconds));
         for (int k = 0; k < d->depth; k++) cli_text_print(out, " %.2f", d->accepted[k]);
         cli_text_puts(out, "\n");
@@ -225,7 +229,7 @@ const cli_verb cli_bench_verb = {
     .operand = "DIR",
     .usage = "[flags] [DIR]",
     .summary = "measure a model on this machine",
-    .about = "Measures loading, prefill, decoding, verifying, drafting, vision and memory of the\n"
-             "checkpoint in DIR, beside what the machine can read and compute.\n",
+    .about = "Measures loading, prefill, decoding, verifying, drafting, vision and memory of\n"
+             "the checkpoint in DIR, beside what the machine can read and compute.\n",
     .run = run,
 };

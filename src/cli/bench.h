@@ -34,6 +34,7 @@ typedef struct cli_bench_depth {
     cli_series seconds, ratio;     /* a token; the speed against depth 0 of the same run */
     double accepted[FORE_DRAFT_MAX]; /* share of rounds in which the draft of a depth and all before it were right */
     double expected, expected_at;  /* ratio to depth 0 by the costs measured: with these shares; with the plan's; 0: not known */
+    cli_series at;                 /* the speed against depth 0 with drafts that are right in the plan's shares of rounds */
 } cli_bench_depth;
 
 typedef struct cli_bench {

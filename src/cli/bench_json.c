@@ -101,6 +101,7 @@ static void add_depths(cJSON *root, const cli_bench *b) {
         if (d->expected > 0) cli_json_number(object, "expected_ratio", d->expected);
         cli_json_number(object, "tokens_per_second", 1 / cli_series_median(&d->seconds));
         add_shares(object, "accepted", d->accepted, d->depth);
+        add_median(object, "ratio_at_acceptance", &d->at);
         if (d->expected_at > 0) cli_json_number(object, "expected_ratio_at_acceptance", d->expected_at);
     }
     if (b->plan.acceptance_count) add_shares(root, "acceptance", b->plan.acceptance, b->plan.acceptance_count);

@@ -70,7 +70,7 @@ static void add_curve(cli_text *out, const cli_bench *b, double y, double high, 
     double step = (double)(WIDTH - LEFT - RIGHT) / (b->plan.depths[b->plan.depth_count - 1] > 0 ? b->plan.depths[b->plan.depth_count - 1] : 1);
     for (int i = 0; i < b->plan.depth_count; i++) {
         const cli_bench_depth *d = &b->depths[i];
-        double value = which == 0 ? cli_series_median(&d->ratio) : which == 1 ? d->expected : d->depth ? d->expected_at : 1;
+        double value = which == 0 ? cli_series_median(&d->ratio) : which == 1 ? d->expected : !d->depth ? 1 : d->at.count ? cli_series_median(&d->at) : d->expected_at;
         if (!(value > 0)) continue;
         double px = LEFT + step * d->depth, py = y + CHART - CHART * value / high;
         cli_text_print(&points, "%s%.1f,%.1f", points.size ? " " : "", px, py);
@@ -95,6 +95,7 @@ static double add_depths(cli_text *out, const cli_bench *b, double y) {
         double most = cli_series_median(&d->ratio);
         if (d->expected > most) most = d->expected;
         if (d->expected_at > most) most = d->expected_at;
+        if (cli_series_median(&d->at) > most) most = cli_series_median(&d->at);
         if (most > high) high = most;
     }
     high *= 1.15;

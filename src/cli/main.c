@@ -24,8 +24,7 @@ static void print_help(FILE *out) {
           "  foresight help run\n\n"
           "environment: FORESIGHT_MODEL names the checkpoint folder, FORESIGHT_ISA the\n"
           "instruction set, when --model and --isa are not given\n"
-          "exit codes: 0 done, 1 the work failed, 2 the command line makes no sense,\n"
-          "130 stopped by Ctrl-C\n",
+          "exit codes: 0 done, 1 the work failed, 2 wrong usage, 130 stopped by Ctrl-C\n",
           out);
 }
 

@@ -62,7 +62,7 @@ const cli_flag cli_flags[] = {
     {"chunk", 0, CLI_WHOLE, AT(chunk), PROMPT, "N", "prompt tokens computed at a time", 1, INT_MAX, 0},
     {"plot", 0, CLI_TEXT, AT(plot), CLI_BENCH, "FILE", "also draw an SVG picture", 0, 0, 0},
     {"quick", 0, CLI_ON, AT(quick), CLI_BENCH, NULL, "few short runs: a first look, no figures to quote", 0, 0, 0},
-    {"question", 0, CLI_LIST, AT(questions), CLI_TUNE, "TEXT", "ask this instead of the built-in questions; repeatable", 0, 0, 0},
+    {"question", 0, CLI_LIST, AT(questions), CLI_TUNE, "TEXT", "ask this, not the built-in questions; repeatable", 0, 0, 0},
     {"show", 0, CLI_ON, AT(show), CLI_TUNE, NULL, "print what is kept for this model and machine", 0, 0, 0},
     {"forget", 0, CLI_ON, AT(forget), CLI_TUNE, NULL, "forget it", 0, 0, 0},
     {"dry-run", 0, CLI_ON, AT(dry_run), CLI_TUNE, NULL, "measure, keep nothing", 0, 0, 0},

@@ -28,6 +28,7 @@
     XX(MERGE, "merge")        \
     XX(HEAD, "head")          \
     XX(SAMPLE, "sample")      \
+    XX(LOOKUP, "lookup")      \
     XX(COMMIT, "commit")
 
 typedef enum fore_op {

@@ -31,7 +31,7 @@ def whole():
     rows = [row["rows"] for row in got["verify"]]
     good = good and rows == [1, 2, 3, 4, 8, 16] and all(row["ratio"] > 0 for row in got["verify"]) and got["draft"]["ratio"] > 0
     good = good and [d["depth"] for d in got["depths"]] == [0, 2] and got["depths"][0]["ratio"] == 1
-    good = good and len(got["depths"][1]["accepted"]) == 2 and got["depths"][1]["expected_ratio_at_acceptance"] > 0
+    good = good and len(got["depths"][1]["accepted"]) == 2 and got["depths"][1]["expected_ratio_at_acceptance"] > 0 and got["depths"][1]["ratio_at_acceptance"] > 0
     good = good and [(v["side"], v["patches"]) for v in got["vision"]] == [(64, 16)] and got["vision"][0]["seconds"] > 0
     memory = got["memory"]
     good = good and memory["peak_bytes"] > memory["weight_bytes"] > 0 and memory["session_bytes"] > 0
@@ -106,6 +106,14 @@ def kept():
     code, out, err = run("chat", "--stats", stdin=b"Hello!\n")
     good = good and b"2 drafts a round, 1 thread, as foresight tune found" in err
     shown = run_json("tune", "--show", "--json")
+    entry["depth"], entry["lookup"] = "auto", "off"
+    json.dump(file, open(TUNE, "w"))
+    drafts = run_json("run", "--json", "Hello!")["drafts"]
+    good = good and drafts["depth"] == "auto" and drafts["lookup"] == "off"
+    good = good and run_json("run", "--json", "--lookup", "on", "Hello!")["drafts"]["lookup"] == "on"
+    del entry["lookup"]
+    entry["depth"] = 2
+    json.dump(file, open(TUNE, "w"))
     return good and shown["tuned"] and shown["depth"] == 2 and shown["threads"] == 1, (got, used, err, shown)
 
 
