@@ -138,6 +138,7 @@ void fore_drafter_begin(fore_session *s, const fore_splice *splice, const int32_
 static fore_status append_known(fore_session *s, const fore_splice *splice, const int32_t *ids, int first, int n, const float *hidden,
                                 fore_error *err) {
     if (!n) return FORE_OK;
+    fore_profile_op(&s->engine, FORE_OP_EMBED);
     fore_status st = embed_prompt(s, splice, ids, (size_t)first + 1, (size_t)n, err);
     if (st) return st;
     append(s, splice, first, hidden, n, n, false);
@@ -167,6 +168,7 @@ fore_status fore_drafter_prefill(fore_session *s, const fore_splice *splice, con
 static void embed_carried(fore_session *s) {
     fore_drafter *d = &s->drafter;
     size_t C = (size_t)s->model->network.config.text.hidden_size;
+    fore_profile_op(&s->engine, FORE_OP_EMBED);
     for (int i = 0; i < d->carried; i++) {
         int index = d->base + d->true_rows + i + 1;
         int32_t id = index < s->state.length ? s->ids[index] : s->pending;
@@ -230,12 +232,14 @@ static int32_t choose_draft(fore_session *s, const float *post, int depth, uint6
     fore_subset some, *subset = NULL;
     const float *logits = d->logits;
     if (d->words.memory && !d->words.whole) {
+        fore_profile_op(&s->engine, FORE_OP_HEAD);
         fore_draft_words_logits(&d->words, &s->engine, post, &some);
         subset = &some;
         logits = d->words.logits;
     } else {
         fore_trunk_logits(&s->engine, &s->model->network, post, 1, d->logits);
     }
+    fore_profile_op(&s->engine, FORE_OP_SAMPLE);
     int32_t id = s->rejection ? fore_rejection_draft(s->rejection, s->sampler, subset, logits, depth, place)
                               : fore_sampler_choose_of(s->sampler, subset, logits, place);
     if (sure) *sure = probability(s->engine.kern, logits, subset ? subset->count : s->model->usable, subset ? subset->places[id] : id);
@@ -261,6 +265,7 @@ static const float *go_on(fore_session *s, int depth, int32_t before) {
     size_t C = (size_t)s->model->network.config.text.hidden_size;
     fore_sampler_count(s->sampler, before, true); /* penalties count what would have been said */
     d->counted[d->counts++] = before;
+    fore_profile_op(&s->engine, FORE_OP_EMBED);
     memcpy(d->hidden, d->next, C * sizeof *d->hidden);
     fore_weight_row(s->engine.kern, &s->model->network.embed, before, d->embeddings);
     append(s, NULL, s->state.length - 1 + depth, d->hidden, 1, 0, true);
