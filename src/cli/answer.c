@@ -85,6 +85,11 @@ void cli_answer_print_stats(const cli_answer *answer, const cli_model *model, co
     uint64_t computed = s->prompt_tokens - (s->reused_tokens < s->prompt_tokens ? s->reused_tokens : s->prompt_tokens);
     char tuned[64];
     fprintf(stderr, "%-9s %16s %9.3f s\n", "load", "", model->load_seconds);
+    fore_model_info info;
+    fore_model_get_info(model->model, &info);
+    if (info.repacked_bytes)
+        fprintf(stderr, "%-9s %8.1f MB of quantised weights, %s\n", "repacked", (double)info.repacked_bytes / 1e6,
+                info.packs_written ? "kept in a file" : info.packs_used ? "mapped from a file" : "not kept");
     if (model->tuned.in_use)
         fprintf(stderr, "%-9s %s, as foresight tune found\n", "tuned", cli_tuned_text(&model->tuned, tuned));
     if (s->images) {
@@ -202,6 +207,11 @@ cJSON *cli_answer_json(cli_answer *answer, const cli_model *model, const fore_re
     cli_json_number(timings, "total_seconds", answer->total_seconds);
     cli_json_number(timings, "prefill_tokens_per_second", rate(s->prompt_tokens, s->prefill_seconds));
     cli_json_number(timings, "decode_tokens_per_second", rate(s->generated_tokens, s->decode_seconds));
+    fore_model_info info;
+    fore_model_get_info(model->model, &info);
+    cli_json_whole(root, "repacked_bytes", info.repacked_bytes);
+    cli_json_whole(root, "packs_used", (uint64_t)info.packs_used);
+    cli_json_whole(root, "packs_written", (uint64_t)info.packs_written);
     cli_json_whole(root, "state_bytes", s->state_bytes);
     cli_json_whole(root, "experts_touched", s->experts_touched);
     cli_json_whole(root, "expert_bytes_touched", s->expert_bytes_touched);

@@ -12,7 +12,9 @@
 
 #include "base/file.h"
 #include "decode/session.h"
+#include "model/pack.h"
 #include "support/failing_malloc.h"
+#include "support/scratch.h"
 
 /* A run returns its status and leaves nothing allocated. */
 typedef fore_status (*short_run)(void *context, fore_error *err);
@@ -68,6 +70,40 @@ static fore_status open_with_words(void *context, fore_error *err) {
     if (!m->draft_head.rows.N) s = fore_fail(err, FORE_ERR_BUG, "no draft head");
     fore_model_close(m);
     return s;
+}
+
+/* A pack is made, then used. It may be done without for want of memory; the network may not. */
+static fore_status open_with_pack(void *context, fore_error *err) {
+    fore_network n;
+    const fore_kern *kern;
+    char *path = NULL;
+    uint8_t key[32];
+    fore_load how = {.pack_dir = context, .pack_stem = "m"};
+    fore_status s = fore_kern_get(NULL, &kern, err);
+    for (int i = 0; i < 2 && !s; i++) {
+        s = fore_network_open(context, kern, &how, &n, err);
+        if (s) break;
+        memcpy(key, n.panels.packed.key, 32);
+        fore_network_close(&n);
+        how.pack_read_only = true;
+    }
+    if (!s) path = fore_pack_path(context, "m", key);
+    if (path) remove(path);
+    free(path);
+    return s;
+}
+
+static void test_pack(void **state) {
+    (void)state;
+    scratch dir;
+    fore_error err = {0};
+    fore_quantize_options options;
+    scratch_make(&dir);
+    fore_quantize_options_init(&options, 4);
+    options.group = 32;
+    if (fore_quantize("models/tiny", dir.dir, &options, NULL, &err)) fail_msg("%s", err.text);
+    fail_each("weights with a pack", open_with_pack, dir.dir, 20);
+    scratch_remove(&dir);
 }
 
 static fore_status open_tokenizer(void *context, fore_error *err) {
@@ -264,6 +300,7 @@ static void test_decoding_takes_no_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_model),
+        cmocka_unit_test(test_pack),
         cmocka_unit_test(test_tokenizer),
         cmocka_unit_test(test_template),
         cmocka_unit_test(test_answer),
