@@ -13,6 +13,7 @@ typedef struct tower_pass {
     const fore_engine *engine;
     const fore_network *network;
     const fore_tower_block *block;
+    const fore_merger *merger;
     int h, w, frame; /* patches down, across, and of one frame */
     size_t P;        /* patches in all */
     size_t C, D, H;  /* hidden, head dim, heads */
@@ -84,9 +85,9 @@ static void norm2_task(void *context, int first, int rows, int worker) {
 static void merger_norm_task(void *context, int first, int rows, int worker) {
     (void)worker;
     const tower_pass *p = context;
-    const fore_tower *t = &p->network->tower;
-    size_t at = (size_t)first * p->C;
-    p->engine->kern->layer_norm(p->n + at, p->C, p->x + at, p->C, t->merger_norm_w, t->merger_norm_b, rows, (int)p->C, 1e-6f);
+    const fore_merger *m = p->merger;
+    size_t C = m->wide ? (size_t)m->fc1.K : p->C, at = (size_t)first * C;
+    p->engine->kern->layer_norm(p->n + at, C, p->x + at, C, m->norm_w, m->norm_b, rows, (int)C, 1e-6f);
 }
 
 /* Rotates queries and keys of the frame's rows. */
@@ -183,19 +184,20 @@ static void branch(tower_pass *p, const fore_weight *fc1, const float *b1, const
     }
 }
 
-/* LayerNorm per patch, then merge^2 neighbouring rows side by side through two layers. */
-static void merge(tower_pass *p, float *rows) {
-    const fore_tower *t = &p->network->tower;
-    size_t merged = (size_t)t->merger_fc1.K, per_row = merged / p->C, n = p->P / per_row;
-    fore_rows(p->engine, merger_norm_task, p, (int)p->P, ROWS);
+/* LayerNorm per patch, or of the patches of a row side by side; then merge^2 neighbouring rows side by side through two layers.
+ * rows: of the whole row's columns, of which this part comes first. */
+static void merge(tower_pass *p, const fore_merger *m, float *rows) {
+    size_t merged = (size_t)m->fc1.K, per_row = merged / p->C, n = p->P / per_row, columns = fore_picture_columns(&p->network->config);
+    p->merger = m;
+    fore_rows(p->engine, merger_norm_task, p, (int)(m->wide ? n : p->P), ROWS);
     size_t step = MLP_ROWS / per_row > 0 ? MLP_ROWS / per_row : 1; /* step rows of `merged` fit where mix has MLP_ROWS of C */
     for (size_t at = 0; at < n; at += step) {
         int count = n - at < step ? (int)(n - at) : (int)step;
-        const fore_product up = {&t->merger_fc1, t->merger_fc1_b, p->mix, merged};
+        const fore_product up = {&m->fc1, m->fc1_b, p->mix, merged};
         fore_linear(p->engine, p->n + at * merged, merged, count, &up, 1);
         gelu_job g = {p->engine->kern->gelu_erf, p->mix, merged};
         fore_rows(p->engine, gelu_task, &g, count, 4);
-        const fore_product down = {&t->merger_fc2, t->merger_fc2_b, rows + at * (size_t)t->merger_fc2.N, (size_t)t->merger_fc2.N};
+        const fore_product down = {&m->fc2, m->fc2_b, rows + at * columns, columns};
         fore_linear(p->engine, p->mix, merged, count, &down, 1);
     }
 }
@@ -264,7 +266,7 @@ fore_status fore_tower_forward(const fore_engine *caller, const fore_network *ne
     if (tap) tap(tap_user, "vision.patch_embed", 0, p.x, p.P, p.C);
     fore_rows(engine, positions_task, &p, frame, ROWS);
     fore_status s = FORE_OK;
-    for (int i = 0; i < v->depth && !s; i++) {
+    for (int i = 0, parts = 0; i < v->depth && !s; i++) {
         p.block = &t->blocks[i];
         fore_rows(engine, norm1_task, &p, (int)p.P, ROWS);
         const fore_product qkv = {&p.block->qkv, p.block->qkv_b, p.qkv, 3 * p.C};
@@ -274,13 +276,17 @@ fore_status fore_tower_forward(const fore_engine *caller, const fore_network *ne
         fore_rows(engine, norm2_task, &p, (int)p.P, ROWS);
         branch(&p, &p.block->fc1, p.block->fc1_b, &p.block->fc2, p.block->fc2_b);
         if (tap) tap(tap_user, "vision.block", i, p.x, p.P, p.C);
+        if (parts < v->deepstack_count && v->deepstack_visual_indexes[parts] == i) {
+            merge(&p, &t->deepstack[parts], rows + (size_t)(parts + 1) * (size_t)v->out_hidden_size);
+            parts++;
+        }
         if (progress && progress(user, "vision", (uint64_t)i + 1, (uint64_t)v->depth))
             s = fore_fail(err, FORE_ERR_CANCELLED, "cancelled while looking at a picture");
     }
     if (!s) {
-        merge(&p, rows);
+        merge(&p, &t->merger, rows);
         size_t merged_rows = p.P / ((size_t)v->spatial_merge_size * (size_t)v->spatial_merge_size);
-        if (tap) tap(tap_user, "vision.output", 0, rows, merged_rows, (size_t)v->out_hidden_size);
+        if (tap) tap(tap_user, "vision.output", 0, rows, merged_rows, fore_picture_columns(&network->config));
     }
     free(memory);
     fore_quantised_free(&quantised);
