@@ -98,6 +98,10 @@ typedef struct fore_model_options {
     void *user;
     bool no_mtp;              /* leaves the draft head out */
     const char *mtp_contract; /* JSON object of contract fields that win over the checkpoint's own; NULL: none */
+    /* The output head that drafts come from: a part of the model's own, at fewer bits, where that has more than 32,768 ids. */
+    int draft_head_bits;  /* 4 or 8; 16: the model's own weights; 0: chosen (4) */
+    int draft_vocabulary; /* ids by rank that may be drafted, besides added tokens and what a session has seen; -1: all; 0: chosen (those
+                             of the folder's draft_vocabulary.json, else 32,768) */
 } fore_model_options;
 
 /* Opens a Hugging Face checkpoint folder; weights are mapped, not copied. options may be NULL. A folder without a
@@ -120,6 +124,7 @@ typedef struct fore_model_info {
     bool mtp_attached;           /* the draft head is ready */
     const char *mtp_source;      /* where its weights come from, with how its norms are encoded; "" when not attached */
     const char *mtp_note;        /* why it is not attached; "" when it is */
+    int draft_vocabulary, draft_head_bits; /* ids and bits of the draft-only output head; 0: the model's own head drafts */
     uint64_t text_parameters, vision_parameters, mtp_parameters, weight_bytes, tensor_count, file_count;
     /* Mixture of experts; 0 in a dense model, and then intermediate_size is not. */
     int experts, experts_per_token, expert_intermediate_size, shared_expert_intermediate_size;
@@ -134,7 +139,8 @@ FORE_API bool fore_model_get_contract(const fore_model *model, int index, const 
 /* Bytes that a session will take, before they are taken. */
 typedef struct fore_plan {
     uint64_t weights;                      /* mapped */
-    uint64_t kv, recurrent, scratch, draft, total; /* of one session with this context; total without the weights */
+    uint64_t draft_head;                   /* the draft-only output head, of the model and not of a session */
+    uint64_t kv, recurrent, scratch, draft, total; /* of one session with this context; total without the weights and the draft head */
 } fore_plan;
 FORE_API void fore_model_plan(const fore_model *model, int context, fore_plan *out); /* context 0: the default one */
 
@@ -169,24 +175,36 @@ typedef struct fore_sampling {
 /* The checkpoint's generation_config.json, else greedy. */
 FORE_API void fore_model_default_sampling(const fore_model *model, fore_sampling *out);
 
-/* Drafting: the checkpoint's own head proposes tokens, the model checks several at once. It changes the speed, never the answer
- * (with the rejection sampler: never the distribution). */
+/* Drafting: the checkpoint's own head proposes tokens, or what followed the last tokens where they stood before in prompt or answer
+ * (look-ups, which cost nothing), and the model checks several at once. It changes the speed, never the answer (with the rejection
+ * sampler: never the distribution). */
 enum { FORE_DRAFT_MAX = 8, FORE_DRAFT_AUTO = -1 };
 typedef enum fore_draft_sampler {
     FORE_SAMPLER_SEEDED,   /* every row is sampled with the noise of its position: the text is that of the seed at any depth */
     FORE_SAMPLER_REJECTION /* drafts are accepted with probability min(1, p/q): the same distribution, other texts by depth */
 } fore_draft_sampler;
 
+typedef enum fore_draft_lookup {
+    FORE_LOOKUP_AUTO, /* with FORE_DRAFT_AUTO on, at a fixed depth off */
+    FORE_LOOKUP_OFF,
+    FORE_LOOKUP_ON    /* at a fixed depth: where three tokens or more match, what followed them fills the round, up to FORE_DRAFT_MAX;
+                          else the head's drafts come first and what followed them behind */
+} fore_draft_lookup;
+
 /* What a draft head may be denied, to measure what it is worth. */
 enum { FORE_ABLATE_SPLICE = 1, FORE_ABLATE_DELTA = 2, FORE_ABLATE_HISTORY = 4 };
 
 typedef struct fore_draft {
-    int depth; /* drafts a round, 0 (none) to FORE_DRAFT_MAX, or FORE_DRAFT_AUTO: chosen by measured cost and acceptance */
+    int depth; /* drafts of the head a round, 0 (none) to FORE_DRAFT_MAX, or FORE_DRAFT_AUTO: head and look-ups as measured cost,
+                  recent acceptance and the head's own confidence make fastest; look-ups alone where there is no head */
     fore_draft_sampler sampler; /* greedy (temperature 0) is the same with either */
+    fore_draft_lookup lookup;
     unsigned ablate;            /* FORE_ABLATE_*: for experiments; accepts fewer drafts, the answer stays */
     bool wrong;                 /* for experiments: every draft is made wrong; not with the rejection sampler */
-    const int32_t *replay;      /* for experiments: drafts are taken from this answer instead of the head; borrowed until the */
-    size_t replay_count;        /* last next */
+    const int32_t *replay;      /* for experiments: the head's drafts are replaced by this answer's tokens (the head works all the same, */
+    size_t replay_count;        /* where there is one); borrowed until the last next */
+    const double *replay_right; /* with replay, for experiments: [FORE_DRAFT_MAX] shares of replayed drafts that stay right, each given */
+    uint64_t replay_seed;       /* that those before it in the round did; drawn by this seed; NULL: all stay. Borrowed likewise */
 } fore_draft;
 
 typedef struct fore_limits {
@@ -215,7 +233,7 @@ typedef struct fore_request {
     size_t stop_count;
     bool ignore_eos;
     int prefill_chunk; /* 0: the default */
-    fore_draft draft;  /* FORE_DRAFT_AUTO by fore_request_init when the model has a draft head */
+    fore_draft draft;  /* FORE_DRAFT_AUTO by fore_request_init; without drafts when its model is NULL */
     fore_limits limits;
     fore_progress progress;
     void *user;
@@ -232,8 +250,11 @@ FORE_API fore_status fore_model_render(const fore_model *model, const fore_reque
 typedef struct fore_session fore_session;
 
 typedef struct fore_session_options {
-    int threads; /* 0: the processors that this process may use */
+    int threads; /* 0: as many as `cpus` has, without these the processors that this process may use */
     int context; /* tokens; 0: the model's context length, at most 32,768 */
+    /* Processors as cpusets list them, "0-3,8": each thread is held on one of its own, the calling thread too until it frees
+     * the session. NULL: the system places threads. */
+    const char *cpus;
 } fore_session_options;
 
 FORE_API fore_status fore_session_new(const fore_model *model, const fore_session_options *options, fore_session **out,
@@ -273,9 +294,17 @@ typedef struct fore_draft_stats {
     uint64_t drafted[FORE_DRAFT_MAX], accepted[FORE_DRAFT_MAX]; /* by depth: made; right together with all before it */
 } fore_draft_stats;
 
+typedef struct fore_source_stats {
+    uint64_t rounds;            /* with at least one draft of this source */
+    uint64_t drafted, accepted; /* judged; right together with all before them in their round */
+    uint64_t dropped;           /* made by the head and not checked: it was not confident enough */
+} fore_source_stats;
+
 typedef struct fore_stats {
     fore_draft_stats draft[2]; /* [1]: after a picture, [0]: no picture before it */
+    fore_source_stats head, lookups; /* the same drafts by where they came from */
     uint64_t rounds;           /* passes of the trunk while generating */
+    uint64_t outside;          /* tokens said that the draft vocabulary lacked, so that no draft could be right */
     uint64_t history_missing;  /* rows of the prompt that the draft head has not seen */
     double draft_seconds, verify_seconds, commit_seconds; /* parts of decode_seconds */
     uint64_t prompt_tokens, image_tokens, reused_tokens, generated_tokens, images;

@@ -246,7 +246,8 @@ void cli_print_help(const cli_verb *verb, FILE *out) {
     fprintf(out, "usage: foresight %s %s\n%s", verb->name, verb->usage, verb->about);
     for (const cli_flag *f = cli_flags; f->name; f++) {
         const char *help = f->help;
-        if (!(f->verbs & verb->bit) || !help || help == cli_sampling || help == cli_drafting || help == cli_hidden) continue;
+        if (!(f->verbs & verb->bit) || !help || help == cli_hidden) continue;
+        if (help == cli_sampling || help == cli_drafting || help == cli_machine) continue;
         char letter[8] = "    ", left[64];
         if (f->letter) snprintf(letter, sizeof letter, "-%c, ", f->letter);
         snprintf(left, sizeof left, "  %s--%s%s%s", letter, f->name, f->value ? " " : "", f->value ? f->value : "");
@@ -254,6 +255,7 @@ void cli_print_help(const cli_verb *verb, FILE *out) {
         fprintf(out, "%-*s %.*s\n", HELP_COLUMN - 1, left, (int)line, help);
         if (help[line]) fprintf(out, "%*s%s\n", HELP_COLUMN, "", help + line + 1);
     }
+    print_group(verb, cli_machine, out);
     print_group(verb, cli_drafting, out);
     print_group(verb, cli_sampling, out);
 }

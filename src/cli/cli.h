@@ -30,7 +30,7 @@ typedef struct cli_options {
     const char *operand; /* PROMPT, TEXT, DIR or SOURCE; NULL when absent */
     const char *second;  /* OUT */
     bool help;
-    const char *model, *isa;
+    const char *model, *isa, *cpus;
     int threads, context, chunk;
     cli_list images;
     const char *system;
@@ -41,6 +41,7 @@ typedef struct cli_options {
     int color; /* cli_color */
     bool no_mtp, show_drafts;
     int draft_depth; /* FORE_DRAFT_AUTO when absent */
+    int lookup;        /* fore_draft_lookup; -1 when absent */
     int draft_sampler; /* fore_draft_sampler; -1 when absent */
     cli_list contract;
     unsigned ablate; /* FORE_ABLATE_* */

@@ -23,7 +23,7 @@ static findings find_remarks(const fore_model_info *info, bool no_mtp) {
     findings f = {0};
     if (!info->has_tokenizer) f.remarks[f.count++] = "no tokenizer.json: only `logits --ids` and `verify` will work";
     if (!info->has_template) f.remarks[f.count++] = "no chat template: `run` will need --raw";
-    if (info->mtp_declared && !info->mtp_attached && !no_mtp) f.remarks[f.count++] = "warning: the declared MTP head is off, so nothing is drafted";
+    if (info->mtp_declared && !info->mtp_attached && !no_mtp) f.remarks[f.count++] = "warning: the declared MTP head is off, so drafts come from look-ups alone";
     if (!info->mtp_declared && info->mtp_tensors)
         f.remarks[f.count++] = "the files have tensors of an MTP head that the config does not declare";
     return f;

@@ -152,7 +152,8 @@ int cli_model_open(const cli_options *options, cli_model *out) {
 
 int cli_model_session(const cli_options *options, cli_model *model) {
     fore_session_options how = {.threads = options->threads > 0 ? options->threads : 0,
-                                .context = options->context > 0 ? options->context : 0};
+                                .context = options->context > 0 ? options->context : 0,
+                                .cpus = options->cpus};
     fore_error err = {0};
     fore_status status = fore_session_new(model->model, &how, &model->session, &err);
     return status ? cli_fail_status(status, &err) : CLI_OK;

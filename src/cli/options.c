@@ -16,6 +16,7 @@ enum {
 
 const char cli_sampling[] = "sampling (the checkpoint has defaults):";
 const char cli_drafting[] = "drafting (the answer stays the same):";
+const char cli_machine[] = "machine (the answer stays the same):";
 const char cli_hidden[] = "";
 
 const cli_flag cli_flags[] = {
@@ -57,9 +58,6 @@ const cli_flag cli_flags[] = {
     {"context", 0, CLI_WHOLE, AT(context), PROMPT | CLI_INSPECT, "N",
      "tokens of context; else the model's, at most 32768", 1, INT_MAX, 0},
     {"chunk", 0, CLI_WHOLE, AT(chunk), PROMPT, "N", "prompt tokens computed at a time", 1, INT_MAX, 0},
-    {"threads", 't', CLI_WHOLE, AT(threads), PROMPT | CLI_QUANTIZE, "N", "threads; else the processors of this process", 1, 1024, 0},
-    {"isa", 0, CLI_TEXT, AT(isa), PROMPT | CLI_INSPECT | CLI_QUANTIZE, "NAME",
-     "ref, avx2, avx512[vnni], neon; else $FORESIGHT_ISA", 0, 0, 0},
     {"temperature", 0, CLI_REAL, AT(temperature), ASK, "X", cli_sampling, 0, FLT_MAX, 0},
     {"top-k", 0, CLI_WHOLE, AT(top_k), ASK, "N", cli_sampling, 0, INT_MAX, 0},
     {"top-p", 0, CLI_REAL, AT(top_p), ASK, "X", cli_sampling, FLT_MIN, 1, 0},
@@ -70,11 +68,15 @@ const cli_flag cli_flags[] = {
     {"logit-bias", 0, CLI_LIST, AT(biases), ASK, "ID=X", cli_sampling, 0, 0, 0},
     {"seed", 0, CLI_SEED, 0, ASK, "N", cli_sampling, 0, 0, 0},
     {"draft-depth", 0, CLI_DEPTH, AT(draft_depth), SHOW, "N|auto", cli_drafting, 0, FORE_DRAFT_MAX, 0},
+    {"lookup", 0, CLI_WORD, AT(lookup), SHOW, "auto|off|on", cli_drafting, 0, 0, 0},
     {"draft-sampler", 0, CLI_WORD, AT(draft_sampler), ASK, "seeded|rejection", cli_drafting, 0, 0, 0},
     {"no-mtp", 0, CLI_ON, AT(no_mtp), HEAD, NULL, cli_drafting, 0, 0, 0},
     {"mtp-contract", 0, CLI_LIST, AT(contract), HEAD, "FIELD=VALUE", cli_drafting, 0, 0, 0},
     {"show-drafts", 0, CLI_ON, AT(show_drafts), SHOW, NULL, cli_drafting, 0, 0, 0},
     {"color", 0, CLI_WORD, AT(color), SHOW, "auto|always|never", cli_drafting, 0, 0, 0},
+    {"threads", 't', CLI_WHOLE, AT(threads), PROMPT | CLI_QUANTIZE, "N", cli_machine, 1, 1024, 0},
+    {"cpus", 0, CLI_TEXT, AT(cpus), SHOW | CLI_LOGITS, "LIST", cli_machine, 0, 0, 0},
+    {"isa", 0, CLI_TEXT, AT(isa), PROMPT | CLI_INSPECT | CLI_QUANTIZE, "NAME", cli_machine, 0, 0, 0},
     {"ablate", 0, CLI_BITS, AT(ablate), ASK, "splice|delta|history", cli_hidden, 0, 0, 0},
     {"draft-wrong", 0, CLI_ON, AT(draft_wrong), ASK, NULL, cli_hidden, 0, 0, 0},
     {"draft-replay", 0, CLI_TEXT, AT(draft_replay), CLI_RUN, "FILE", cli_hidden, 0, 0, 0},

@@ -152,7 +152,8 @@ int cli_request_init(cli_request *out, const cli_options *options, const fore_mo
         request->options = out->options;
     }
     fore_draft *d = &request->draft;
-    d->depth = options->draft_depth; /* auto without a head is 0 */
+    d->depth = options->draft_depth; /* auto without a head drafts by look-up alone */
+    if (options->lookup >= 0) d->lookup = (fore_draft_lookup)options->lookup;
     if (options->draft_sampler >= 0) d->sampler = (fore_draft_sampler)options->draft_sampler;
     d->ablate = options->ablate;
     d->wrong = options->draft_wrong;

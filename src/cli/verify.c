@@ -86,7 +86,7 @@ static void add_given(cli_trials *t, const cli_options *options, subject *s) {
 /* ---- what came of it --------------------------------------------------------------------------------------------- */
 
 static const char *depth_name(int depth, char out[12]) {
-    if (depth > FORE_DRAFT_MAX) return "auto";
+    if (depth > FORE_DRAFT_MAX) return depth == CLI_VERIFY_AUTO ? "auto" : "look";
     snprintf(out, 12, "%d", depth);
     return out;
 }
@@ -318,7 +318,8 @@ const cli_verb cli_verify_verb = {
     .usage = "[flags] [PROMPT]",
     .summary = "check that the answer never depends on how it is computed",
     .about = "Answers PROMPT (or two of its own) greedily and by three seeds, at every draft\n"
-             "depth, with several chunk sizes, threads and instruction sets; compares every\n"
-             "token and the final state. Exit codes: 0 all the same, 1 not or it failed.\n",
+             "depth and with look-ups, with several chunk sizes, threads and instruction\n"
+             "sets; compares every token and the final state. Exit codes: 0 all the same,\n"
+             "1 not or it failed.\n",
     .run = run,
 };

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "decode/lookup.h"
 #include "model/tower.h"
 #include "model/trunk.h"
 
@@ -176,19 +177,22 @@ fore_status fore_model_open(const char *dir, const fore_model_options *options, 
     if (!s && fore_pool_new(0, &pool, NULL)) pool = NULL; /* without threads it takes longer */
     if (!s) s = fore_network_open(dir, kern, pool, &m->network, err);
     if (!s) s = load_mtp(m, options, pool, err);
-    fore_pool_free(pool);
     if (!s && options && options->progress && options->progress(options->user, "load", 1, 2))
         s = fore_fail(err, FORE_ERR_CANCELLED, "cancelled while loading");
     if (!s) s = fore_generation_config_read(dir, &m->generation, err);
     if (!s) s = load_text(m, err);
     if (!s) s = fore_processor_read(dir, &m->processor, err);
     if (!s) s = check_processor(m, err);
+    if (!s) {
+        for (int i = 0; i < m->generation.eos_count; i++) add_eos(m, m->generation.eos[i]);
+        for (int i = 0; i < m->network.config.eos_count; i++) add_eos(m, m->network.config.eos[i]);
+        s = fore_draft_vocabulary_open(m, options, pool, err);
+    }
+    fore_pool_free(pool);
     if (s) {
         fore_model_close(m);
         return s;
     }
-    for (int i = 0; i < m->generation.eos_count; i++) add_eos(m, m->generation.eos[i]);
-    for (int i = 0; i < m->network.config.eos_count; i++) add_eos(m, m->network.config.eos[i]);
     note_dtypes(m);
     if (options && options->progress && options->progress(options->user, "load", 2, 2)) {
         fore_model_close(m);
@@ -203,6 +207,7 @@ void fore_model_close(fore_model *m) {
     fore_tokenizer_close(m->tokenizer);
     fore_template_free(m->chat_template);
     cJSON_Delete(m->template_tokens);
+    fore_draft_head_free(&m->draft_head);
     fore_mtp_close(&m->mtp);
     fore_network_close(&m->network);
     free(m->dir);
@@ -261,6 +266,8 @@ void fore_model_get_info(const fore_model *m, fore_model_info *out) {
         .mtp_attached = m->mtp.attached,
         .mtp_source = m->mtp_source,
         .mtp_note = m->mtp.why,
+        .draft_vocabulary = m->draft_head.rows.N,
+        .draft_head_bits = !m->draft_head.rows.N ? 0 : m->draft_head.rows.bits ? m->draft_head.rows.bits : 16,
         .text_parameters = m->network.text_parameters,
         .vision_parameters = m->network.vision_parameters,
         .mtp_parameters = m->network.mtp_parameters + m->mtp.panels.parameters,
@@ -302,11 +309,13 @@ void fore_model_plan(const fore_model *model, int context, fore_plan *out) {
     size_t draft = 0, window = 0, none = 0;
     if (model->mtp.attached) {
         if (fore_state_plan(&model->mtp.text, context, &draft, &none, NULL)) draft = SIZE_MAX / 8;
-        if (fore_window_plan(t, FORE_DRAFT_MAX + 1, &window, NULL)) window = SIZE_MAX / 8;
-        draft += window + ((size_t)(FORE_DRAFT_MAX + 1) * (size_t)t->vocab_size + 8 * rows * (size_t)t->hidden_size) * sizeof(float);
+        draft += 8 * rows * (size_t)t->hidden_size * sizeof(float) + fore_draft_words_plan(model);
     }
+    if (fore_window_plan(t, FORE_DRAFT_MAX + 1, &window, NULL)) window = SIZE_MAX / 8;
+    draft += window + (size_t)(FORE_DRAFT_MAX + 1) * (size_t)t->vocab_size * sizeof(float) + fore_lookup_plan(context + FORE_DRAFT_MAX + 1);
     scratch += (rows * 2 * (size_t)t->hidden_size + (size_t)t->vocab_size + (size_t)context) * sizeof(float);
-    *out = (fore_plan){.weights = fore_store_bytes(model->network.store) + model->network.panels.used + model->mtp.panels.used,
+    *out = (fore_plan){.draft_head = model->draft_head.bytes,
+                       .weights = fore_store_bytes(model->network.store) + model->network.panels.used + model->mtp.panels.used,
                        .kv = kv,
                        .recurrent = recurrent,
                        .scratch = scratch,

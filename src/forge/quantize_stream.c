@@ -76,15 +76,20 @@ static sums compare(const block *b, uint64_t first, uint64_t rows) {
     return s;
 }
 
+/* At 8 bits the error is that of the rounding whatever the scale. */
+static fore_status quantize_rows(const block *b, const fore_qweight *w, unsigned char *q, unsigned char *scales,
+                                 unsigned char *biases, const unsigned char *from) {
+    return (w->bits == 4 ? fore_quantize_rows_fitted : fore_quantize_rows)(w, q, scales, biases, b->dtype, from, NULL);
+}
+
 static void quantize_task(void *context, int index, int worker) {
     (void)worker;
     block *b = context;
     uint64_t first = (uint64_t)index * b->task_rows, rows = b->rows - first < b->task_rows ? b->rows - first : b->task_rows;
     const fore_quantize_job *j = b->job;
     fore_qweight w = shape_of(j, rows);
-    b->status[index] = fore_quantize_rows(&w, b->q + first * q_row(j), b->scales + first * affine_row(j),
-                                          b->biases + first * affine_row(j), b->dtype,
-                                          b->from + first * j->K * width(b->dtype), NULL);
+    b->status[index] = quantize_rows(b, &w, b->q + first * q_row(j), b->scales + first * affine_row(j),
+                                     b->biases + first * affine_row(j), b->from + first * j->K * width(b->dtype));
     if (!b->status[index]) b->of[index] = compare(b, first, rows);
 }
 
@@ -94,7 +99,7 @@ static fore_status name_row(const block *b, const fore_quantize_piece *piece, ui
     for (uint64_t r = 0; r < b->rows; r++) {
         fore_qweight w = shape_of(j, 1);
         const unsigned char *row = b->from + r * j->K * width(b->dtype);
-        if (!fore_quantize_rows(&w, b->q, b->scales, b->biases, b->dtype, row, NULL)) continue;
+        if (!quantize_rows(b, &w, b->q, b->scales, b->biases, row)) continue;
         uint64_t k = 0;
         while (k < j->K && isfinite(load(b->dtype, row, k))) k++;
         if (k < j->K)

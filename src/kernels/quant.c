@@ -1,4 +1,4 @@
-/* The quantised format: checks, packing, quantising, dequantising; see quant.h. */
+/* The quantised format: checks, packing, dequantising; see quant.h. */
 #include "kernels/quant.h"
 
 #include <inttypes.h>
@@ -168,6 +168,18 @@ static inline void widen_group(float *row, const unsigned char *word, size_t wor
     }
 }
 
+void fore_qweight_copy_row(const fore_qweight *from, int m, void *panels, int n) {
+    const size_t block = block_bytes(from), groups = group_count(from);
+    const unsigned char *source = (const unsigned char *)from->panels + (size_t)m / 16 * groups * block;
+    unsigned char *to = (unsigned char *)panels + (size_t)n / 16 * groups * block;
+    size_t a = (size_t)m % 16, b = (size_t)n % 16;
+    for (size_t g = 0; g < groups; g++, source += block, to += block) {
+        memcpy(to + 2 * b, source + 2 * a, 2);           /* scale */
+        memcpy(to + 32 + 2 * b, source + 32 + 2 * a, 2); /* bias */
+        for (size_t line = 64; line < block; line += 64) memcpy(to + line + 4 * b, source + line + 4 * a, 4);
+    }
+}
+
 void fore_qweight_dequantize(const fore_qweight *w, int n, float *row) {
     const size_t group = (size_t)w->group, groups = group_count(w), block = block_bytes(w);
     const unsigned char *at =
@@ -183,93 +195,4 @@ void fore_qweight_dequantize(const fore_qweight *w, int n, float *row) {
         else
             widen_group(row, at, group / 4, scale, bias, 8);
     }
-}
-
-/* ---- quantising ---- */
-
-enum { LANES = 8 }; /* chains of operations that do not wait for each other; divides every group */
-
-/* Neighbours at..at+n-1 of a matrix, widened; false when one of them is not finite. */
-static bool load_group(fore_dtype source, const unsigned char *rows, size_t at, size_t n, float *x) {
-    if (source == FORE_DTYPE_F32)
-        for (size_t k = 0; k < n; k++) x[k] = fore_load_f32(rows + 4 * (at + k));
-    else if (source == FORE_DTYPE_BF16)
-        for (size_t k = 0; k < n; k++) x[k] = fore_load_bf16(rows + 2 * (at + k));
-    else
-        for (size_t k = 0; k < n; k++) x[k] = fore_load_f16(rows + 2 * (at + k));
-    float zero[LANES] = {0}, all = 0;
-    for (size_t k = 0; k < n; k += LANES)
-        for (size_t i = 0; i < LANES; i++) zero[i] += x[k + i] * 0; /* NaN for good where x is infinite or NaN */
-    for (size_t i = 0; i < LANES; i++) all += zero[i];
-    return all == 0;
-}
-
-/* Stores f as dtype and returns what was stored. */
-static float store_rounded(fore_dtype dtype, unsigned char *p, float f) {
-    uint16_t h = dtype == FORE_DTYPE_BF16 ? fore_to_bf16(f) : fore_to_f16(f);
-    p[0] = (unsigned char)h, p[1] = (unsigned char)(h >> 8);
-    return dtype == FORE_DTYPE_BF16 ? fore_load_bf16(p) : fore_load_f16(p);
-}
-
-/* MLX's scale and bias of a group, unrounded. */
-static void affine_of(const float *x, int group, float top, float *scale, float *bias) {
-    float lows[LANES], highs[LANES];
-    for (int i = 0; i < LANES; i++) lows[i] = highs[i] = x[i];
-    for (int k = LANES; k < group; k += LANES)
-        for (int i = 0; i < LANES; i++) {
-            lows[i] = x[k + i] < lows[i] ? x[k + i] : lows[i];
-            highs[i] = x[k + i] > highs[i] ? x[k + i] : highs[i];
-        }
-    float low = lows[0], high = highs[0];
-    for (int i = 1; i < LANES; i++) {
-        low = lows[i] < low ? lows[i] : low;
-        high = highs[i] > high ? highs[i] : high;
-    }
-    bool from_low = fabsf(low) > fabsf(high);
-    float edge = from_low ? low : high, step = (high - low) / top;
-    if (!(step > 1e-7f)) step = 1e-7f;
-    if (!from_low) step = -step;
-    float z = rintf(edge / step);
-    *scale = z != 0 ? edge / z : step;
-    *bias = z != 0 ? edge : 0;
-}
-
-/* q of a group: (x - bias) / scale, kept in 0 .. top and then rounded, which is the same as the other way round. */
-static void round_group(const float *x, size_t group, float top, float scale, float bias, unsigned char *q) {
-    for (size_t k = 0; k < group; k++) {
-        float v = (x[k] - bias) / scale;
-        v = v > 0 ? v : 0; /* also for 0 / 0 */
-        v = v < top ? v : top;
-        q[k] = (unsigned char)(int)(v + 0x1.8p23f - 0x1.8p23f); /* to the nearest, ties to even: v is far below 2^22 */
-    }
-}
-
-fore_status fore_quantize_rows(const fore_qweight *w, void *q, void *scales, void *biases, fore_dtype source,
-                               const void *rows, fore_error *err) {
-    if (source != FORE_DTYPE_BF16 && source != FORE_DTYPE_F16 && source != FORE_DTYPE_F32)
-        return fore_fail(err, FORE_ERR_UNSUPPORTED, "quant: expected a matrix of f32, f16 or bf16 to quantise");
-    unsigned char *to = q, *to_scale = scales, *to_bias = biases;
-    const float top = (float)((1 << w->bits) - 1);
-    size_t group = (size_t)w->group;
-    for (size_t i = 0; i < (size_t)w->N * group_count(w); i++) { /* groups of all rows follow each other */
-        float x[128] = {0}, scale = 0, bias = 0;
-        unsigned char u[128] = {0};
-        bool finite = load_group(source, rows, i * group, group, x);
-        if (finite) {
-            affine_of(x, w->group, top, &scale, &bias);
-            scale = store_rounded(w->dtype, to_scale + 2 * i, scale);
-            bias = store_rounded(w->dtype, to_bias + 2 * i, bias);
-            finite = isfinite(scale) && isfinite(bias);
-        }
-        if (!finite)
-            return fore_fail(err, FORE_ERR_FORMAT,
-                             "quant: row %zu, from column %zu: weights that are not finite, or too large for 16-bit "
-                             "scales; keep this matrix as it is",
-                             i / group_count(w), i % group_count(w) * group);
-        if (scale != 0) round_group(x, group, top, scale, bias, u);
-        if (w->bits == 8) memcpy(to + i * group, u, group);
-        else
-            for (size_t k = 0; k < group; k += 2) to[(i * group + k) / 2] = (unsigned char)(u[k] | u[k + 1] << 4);
-    }
-    return FORE_OK;
 }

@@ -38,10 +38,16 @@ int fore_qweight_panels(const fore_qweight *w);
  * f32, ties to even. FORE_ERR_FORMAT where a weight is not finite or a scale or bias is too large for dtype. */
 fore_status fore_quantize_rows(const fore_qweight *w, void *q, void *scales, void *biases, fore_dtype source,
                                const void *rows, fore_error *err);
+/* The same form with less error, for several times the work: the rule's scale and bias of a group, or better ones (by least
+ * squares, over ranges that leave out the weights at the ends). Worth it at 4 bits. */
+fore_status fore_quantize_rows_fitted(const fore_qweight *w, void *q, void *scales, void *biases, fore_dtype source,
+                                      const void *rows, fore_error *err);
 
 /* One weight of panels, and one group's scale and bias, widened exactly. */
 int fore_qweight_q(const fore_qweight *w, int n, int k);
 void fore_qweight_affine(const fore_qweight *w, int n, int group, float *scale, float *bias);
+/* Row m of `from` becomes row n of `panels`, whose matrix has the same bits, group, K and dtype. */
+void fore_qweight_copy_row(const fore_qweight *from, int m, void *panels, int n);
 /* row[k] = fma(scale, q, bias) for k < K */
 void fore_qweight_dequantize(const fore_qweight *w, int n, float *row);
 

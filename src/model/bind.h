@@ -2,7 +2,7 @@
  * the store, any alignment); quantised ones are repacked into panels. It does not know which tensor plays which part.
  *
  * A quantised matrix [N,K] of the module M is three tensors, the form of MLX: M.weight U32 [N, K*bits/32], M.scales and
- * M.biases [N, K/group] in BF16 or F16; bits and group follow from the shapes. */
+ * M.biases [N, K/group] in BF16 or F16; bits (2 to 6 or 8) and group (32, 64, 128) follow from the shapes. */
 #ifndef FORE_MODEL_BIND_H
 #define FORE_MODEL_BIND_H
 

@@ -181,8 +181,7 @@ static fore_status bind(const fore_network *n, const fore_store *store, const ch
         m->layers[i].number += n->config.text.num_hidden_layers;
     }
     if (b.status) return fore_fail_prefix(err, b.status, "draft head from %s (no_mtp leaves it out)", m->source);
-    fore_panels_make(&m->panels, pool);
-    return FORE_OK;
+    return fore_panels_make(&m->panels, pool, err);
 }
 
 /* A head whose matrices are packed or scaled in another form than MLX's affine one has companions of them. */

@@ -54,7 +54,7 @@ static bool bound(const fore_store *store, const fore_entry *scales, size_t *byt
         if (d < scales->dims - 2) matrices = rows;
     }
     if (!rows) return true;
-    size_t row = q->bytes / rows + 2 * (scales->bytes / rows) + 1, all;
+    size_t row = 2 * (q->bytes / rows) + 2 * (scales->bytes / rows) + 1, all; /* twice: 2 bits become 4 */
     return !__builtin_mul_overflow(matrices, (size_t)SLACK_ROWS, &all) && !__builtin_add_overflow(all, rows, &all) &&
            !__builtin_mul_overflow(all, row, bytes) && !__builtin_add_overflow(*bytes, 2 * LINE * matrices, bytes);
 }
@@ -101,6 +101,9 @@ fore_status fore_panels_add(fore_panels *p, const fore_panel_job *job, fore_weig
     return FORE_OK;
 }
 
+/* Bytes of a row as the file has it: a multiple of 4, since K is one of 32. */
+static size_t stored_row(const fore_panel_job *job) { return (size_t)job->w.K / 8 * (size_t)job->stored_bits; }
+
 /* Parts of a job: rows by multiples of 16, about PART_BYTES of the stored form each. */
 static int part_rows(const fore_panel_job *job) {
     size_t row = fore_qweight_stored_q(&job->w) / (size_t)job->w.N + 1, rows = PART_BYTES / row / 16 * 16;
@@ -109,11 +112,29 @@ static int part_rows(const fore_panel_job *job) {
 
 typedef struct make_run {
     const fore_panels *panels;
-    const int *first; /* [count+1] part at which each job begins */
+    const int *first;   /* [count+1] part at which each job begins */
+    unsigned char *wide; /* [threads, wide_bytes] stored form of a part with weights widened */
+    size_t wide_bytes;
 } make_run;
 
+/* n weights of `bits` each, one behind the other from the lowest bit on, to weights of 4 or 8. */
+static void widen_bits(unsigned char *to, int to_bits, const unsigned char *from, int bits, size_t n) {
+    unsigned held = 0, have = 0, mask = (1u << bits) - 1;
+    for (size_t k = 0; k < n; k++) {
+        if (have < (unsigned)bits) {
+            held |= (unsigned)*from++ << have;
+            have += 8;
+        }
+        unsigned char v = (unsigned char)(held & mask);
+        held >>= bits;
+        have -= (unsigned)bits;
+        if (to_bits == 8) to[k] = v;
+        else if (k % 2 == 0) to[k / 2] = v;
+        else to[k / 2] |= (unsigned char)(v << 4);
+    }
+}
+
 static void make_part(void *context, int index, int worker) {
-    (void)worker;
     const make_run *run = context;
     size_t low = 0, high = run->panels->count;
     while (high - low > 1) { /* the job whose parts hold the index */
@@ -125,17 +146,49 @@ static void make_part(void *context, int index, int worker) {
     int rows = part_rows(job), n0 = (index - run->first[low]) * rows;
     fore_qweight part = job->w;
     part.N = job->w.N - n0 < rows ? job->w.N - n0 : rows;
-    size_t q = fore_qweight_stored_q(&job->w) / (size_t)job->w.N * (size_t)n0;
+    const unsigned char *q = job->q + stored_row(job) * (size_t)n0, *from = q;
     size_t affine = fore_qweight_stored_affine(&job->w) / (size_t)job->w.N * (size_t)n0;
     fore_weight before = {.dtype = job->w.dtype, .N = n0, .K = job->w.K, .bits = job->w.bits, .group = job->w.group};
     unsigned char *to = (unsigned char *)job->w.panels + fore_weight_bytes(&before);
-    fore_qweight_pack(&part, to, job->q + q, job->scales + affine, job->biases + affine);
-    fore_map_release(job->q + q, fore_qweight_stored_q(&part));
+    if (job->stored_bits != job->w.bits) {
+        unsigned char *wide = run->wide + (size_t)worker * run->wide_bytes;
+        widen_bits(wide, job->w.bits, q, job->stored_bits, (size_t)part.N * (size_t)part.K);
+        from = wide;
+    }
+    fore_qweight_pack(&part, to, from, job->scales + affine, job->biases + affine);
+    fore_map_release(q, stored_row(job) * (size_t)part.N);
 }
 
-void fore_panels_make(fore_panels *p, fore_pool *pool) {
+/* Room for the widest part whose weights are widened. */
+static fore_status reserve_wide(const fore_panels *p, fore_pool *pool, make_run *run, fore_error *err) {
+    for (size_t i = 0; i < p->count; i++) {
+        const fore_panel_job *job = &p->jobs[i];
+        fore_qweight part = job->w;
+        part.N = part_rows(job);
+        if (job->stored_bits != job->w.bits && fore_qweight_stored_q(&part) > run->wide_bytes) run->wide_bytes = fore_qweight_stored_q(&part);
+    }
+    if (!run->wide_bytes) return FORE_OK;
+    run->wide = malloc(run->wide_bytes * (size_t)(pool ? fore_pool_threads(pool) : 1));
+    return run->wide ? FORE_OK : fore_fail_nomem(err, "repacking the quantised weights");
+}
+
+/* Where there are several nodes of memory, a part of each matrix near the threads that will read it. */
+static void place_panels(const fore_panels *p, fore_pool *pool) {
+    for (size_t i = 0; i < p->count; i++) {
+        const fore_qweight *w = &p->jobs[i].w;
+        size_t size = 0;
+        if (!fore_qweight_check(w->bits, w->group, 16, w->K, w->dtype, &size, NULL))
+            fore_pool_place(pool, p->memory + ((const unsigned char *)w->panels - p->memory), size, fore_qweight_panels(w));
+    }
+}
+
+fore_status fore_panels_make(fore_panels *p, fore_pool *pool, fore_error *err) {
     enum { BATCH = 1024 };
     int first[BATCH + 1] = {0};
+    make_run run = {0};
+    fore_status s = reserve_wide(p, pool, &run, err);
+    if (s) return s;
+    if (pool) place_panels(p, pool);
     for (size_t at = 0; at < p->count; at += BATCH) {
         fore_panels batch = *p;
         batch.jobs = p->jobs + at;
@@ -144,14 +197,17 @@ void fore_panels_make(fore_panels *p, fore_pool *pool) {
             int rows = part_rows(&batch.jobs[i]);
             first[i + 1] = first[i] + (batch.jobs[i].w.N - 1) / rows + 1;
         }
-        make_run run = {&batch, first};
+        run.panels = &batch;
+        run.first = first;
         if (pool) fore_pool_run(pool, make_part, &run, first[batch.count]);
         else
             for (int i = 0; i < first[batch.count]; i++) make_part(&run, i, 0);
     }
+    free(run.wide);
     free(p->jobs);
     p->jobs = NULL;
     p->count = p->capacity = 0;
+    return FORE_OK;
 }
 
 void fore_panels_free(fore_panels *p) {

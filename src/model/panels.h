@@ -23,9 +23,11 @@ size_t fore_weight_bytes(const fore_weight *w);
 /* One row of a matrix, widened into y [K]. */
 void fore_weight_row(const fore_kern *kern, const fore_weight *w, int row, float *y);
 
-/* A matrix in the stored form of quant.h, waiting to be repacked. */
+/* A matrix in the stored form of quant.h, waiting to be repacked. Weights of 2 and 3 bits are widened to 4, of 5 and 6 to 8:
+ * they are the same numbers. */
 typedef struct fore_panel_job {
-    fore_qweight w; /* panels: where it goes */
+    fore_qweight w;  /* panels: where it goes */
+    int stored_bits; /* 2, 3, 4, 5, 6 or 8: row n of q begins at bit n*K*stored_bits, weight k at bit k*stored_bits of it */
     const unsigned char *q, *scales, *biases; /* borrowed from the store */
 } fore_panel_job;
 
@@ -43,7 +45,7 @@ fore_status fore_panels_reserve(fore_panels *panels, const fore_store *store, co
  * set here. */
 fore_status fore_panels_add(fore_panels *panels, const fore_panel_job *job, fore_weight *out, fore_error *err);
 /* Repacks everything added since, by all threads of the pool (NULL: this one), and lets go of the file's pages behind it. */
-void fore_panels_make(fore_panels *panels, fore_pool *pool);
+fore_status fore_panels_make(fore_panels *panels, fore_pool *pool, fore_error *err);
 void fore_panels_free(fore_panels *panels);
 
 #endif

@@ -190,12 +190,12 @@ fore_status fore_network_open(const char *dir, const fore_kern *kern, fore_pool 
         out->vision_inv_freq = make_inv_freq(&out->arena, v->rope_theta, head_dim / 2, head_dim / 4);
         if (!out->vision_inv_freq) s = fore_fail_nomem(err, "rope frequencies");
     }
+    if (!s) s = fore_panels_make(&out->panels, pool, err);
     if (s) {
         fore_network_close(out);
         return s;
     }
     count_parameters(out, text);
-    fore_panels_make(&out->panels, pool);
     return FORE_OK;
 }
 

@@ -106,6 +106,8 @@ answers 'flag=value' "$hello" "$F" run --model=models/tiny --temperature=0 'Hell
 answers 'short flags' "$hello" "$F" run -m models/tiny -t 1 'Hello!'
 answers 'after --' "$hello" "$F" run -- 'Hello!'
 answers 'model from the environment' "$hello" env FORESIGHT_MODEL="$here/models/tiny" sh -c "cd / && '$F' run 'Hello!'"
+cpus=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
+answers 'threads held on processors' "$hello" "$F" run --cpus "$cpus" 'Hello!'
 answers 'reference arithmetic' "$hello" "$F" run --isa ref 'Hello!'
 answers 'instruction set from the environment' "$hello" env FORESIGHT_ISA=ref "$F" run 'Hello!'
 answers 'one token at a time' "$hello" "$F" run --chunk 1 --threads 2 'Hello!'
@@ -141,6 +143,8 @@ mkdir "$tmp/empty"
 expect 'an empty folder' 1 "$tmp/empty" "$F" run --model "$tmp/empty" x
 expect 'no such picture' 1 'none.png' "$F" run --image "$tmp/none.png" x
 expect 'a picture that is a folder' 1 'Is a directory' "$F" run --image "$tmp" x
+expect 'a processor outside the mask' 1 'may not run on 8191' "$F" run --cpus 8191 x
+expect 'a list of processors that is none' 1 'such as 0-3,8' "$F" run --cpus 3-1 x
 expect 'an unknown instruction set' 1 'mmx' "$F" run --isa mmx x
 expect 'a context that is too short' 1 'context' "$F" run --context 8 'one two three four five six seven eight nine ten'
 expect 'a NUL byte in the prompt' 1 'NUL' sh -c "printf 'a\\000b' | '$F' run"
