@@ -318,13 +318,19 @@ static void test_vl_moe(void **state) {
     (void)state;
     check_family("vl_moe_bf16", "mm");
 }
+/* Text alone: biases, some layers dense, weights that do not add up to 1, projections grouped by key head. */
+static void test_text_only(void **state) {
+    (void)state;
+    static const char *const models[] = {"qwen3_tied_f32", "qwen3_moe_bf16", "qwen3_next_bf16", "qwen3_5_text_bf16", "qwen3_5_moe_text_bf16"};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) check_family(models[i], "text");
+}
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_untied_bf16_images), cmocka_unit_test(test_untied_bf16_long_text), cmocka_unit_test(test_tied_f32_images),
         cmocka_unit_test(test_tied_f32_text),      cmocka_unit_test(test_sharded_bf16_images),
         cmocka_unit_test(test_experts_fused),      cmocka_unit_test(test_experts_numbered),    cmocka_unit_test(test_experts_stacked),
-        cmocka_unit_test(test_vl),                 cmocka_unit_test(test_vl_moe),
+        cmocka_unit_test(test_vl),                 cmocka_unit_test(test_vl_moe),             cmocka_unit_test(test_text_only),
     };
     return cmocka_run_group_tests_name("golden/trunk", tests, NULL, NULL);
 }
