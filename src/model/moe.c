@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "kernels/turn.h"
+
 enum { TASKS_PER_THREAD = 8, MIN_OUTPUTS = 16, ROW_BLOCK = 4 };
 
 typedef struct moe_job {
@@ -143,6 +145,14 @@ static fore_qrows slot_rows(const moe_job *j, int slot) {
     return (fore_qrows){j->q->q + s * j->q->row, j->q->scale + at, j->q->sum + at, j->q->row, j->q->groups};
 }
 
+/* Columns n .. n+cols-1 of a transposed matrix, as rows of K. */
+static void turn(void *to, const fore_weight *w, int across, int n, int cols) {
+    size_t size = w->dtype == FORE_DTYPE_F32 ? 4 : 2;
+    const char *from = (const char *)w->data + (size_t)n * size;
+    if (size == 4) fore_turn_32(to, from, (size_t)w->K, (size_t)across, (size_t)cols);
+    else fore_turn_16(to, from, (size_t)w->K, (size_t)across, (size_t)cols);
+}
+
 /* Outputs of a piece of one expert's matrix, y [rows, ldy]. A transposed matrix is turned a strip at a time: the kernels then
  * read it from the cache, in their order of summation. */
 static void multiply(const moe_job *j, const fore_experts *experts, const piece *p, const float *x, size_t ldx, const fore_qrows *q, float *y,
@@ -157,7 +167,7 @@ static void multiply(const moe_job *j, const fore_experts *experts, const piece 
     float *room = j->pass->scratch->worker + (size_t)worker * j->pass->scratch->worker_floats;
     for (int n = p->n0, cols; n < p->n1; n += cols) {
         cols = p->n1 - n < FORE_STRIP ? p->n1 - n : FORE_STRIP;
-        fore_turn(room, &w, experts->across, n, cols);
+        turn(room, &w, experts->across, n, cols);
         const fore_weight strip = {.data = room, .dtype = w.dtype, .N = cols, .K = w.K};
         const fore_product part = {&strip, NULL, y + n, ldy};
         fore_product_slice(kern, &part, x, ldx, q, p->count, 0, cols);

@@ -18,8 +18,6 @@ size_t fore_moe_columns(const fore_text_config *text);
  * sum if `normalise`. p is used up. Numbers that are no numbers still give k different experts. */
 void fore_moe_pick(float *p, int E, int k, bool normalise, int32_t *experts, float *weights);
 
-enum { FORE_STRIP = 32 };
-/* Columns n .. n+cols-1 (at most FORE_STRIP) of a transposed matrix, stored [K, across], into rows of K one behind the other. */
-void fore_turn(void *to, const fore_weight *w, int across, int n, int cols);
+enum { FORE_STRIP = 32 }; /* outputs of a transposed matrix that are turned at a time, in a worker's scratch memory */
 
 #endif

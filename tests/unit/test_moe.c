@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "decode/session.h"
+#include "kernels/turn.h"
 #include "model/moe.h"
 #include "model/mtp.h"
 #include "support/experts.h"
@@ -234,26 +235,26 @@ static void test_without_shared(void **state) {
     free_layer(&l);
 }
 
-/* Strips of every width, of 16 and 32 bits, at odd addresses. */
+/* Strips of every width and odd lengths, of 16 and 32 bits, at odd addresses. */
 static void test_turn(void **state) {
     (void)state;
-    enum { ROWS = 77, ACROSS = 50 };
+    enum { ROWS = 77, ACROSS = 50, MOST = 40 };
     static char file[ROWS * ACROSS * 4 + 1];
-    static char strip[FORE_STRIP * ROWS * 4 + 1];
+    static uint32_t strip[MOST * ROWS + 1];
     for (size_t i = 0; i < sizeof file; i++) file[i] = (char)(i * 31 + i / 256);
-    for (int wide = 0; wide < 2; wide++) {
-        size_t size = wide ? 4 : 2;
-        const fore_weight w = {.data = file + 1, .dtype = wide ? FORE_DTYPE_F32 : FORE_DTYPE_BF16, .N = 40, .K = ROWS};
-        for (int cols = 1; cols <= FORE_STRIP; cols++) {
-            size_t used = (size_t)cols * ROWS * size;
-            strip[used] = 77;
-            fore_turn(strip, &w, ACROSS, 8, cols);
-            assert_int_equal(strip[used], 77);
-            for (size_t c = 0; c < (size_t)cols; c++)
-                for (size_t k = 0; k < ROWS; k++)
-                    assert_memory_equal(strip + (c * ROWS + k) * size, file + 1 + (k * ACROSS + 8 + c) * size, size);
-        }
-    }
+    for (size_t size = 2; size <= 4; size += 2)
+        for (size_t cols = 1; cols <= MOST; cols++)
+            for (size_t rows = ROWS; rows; rows = rows > 60 ? rows - 5 : rows / 2) {
+                char *out = (char *)strip;
+                size_t used = cols * rows * size;
+                out[used] = 77;
+                if (size == 2) fore_turn_16((uint16_t *)(void *)strip, file + 1 + 8 * size, rows, ACROSS, cols);
+                else fore_turn_32(strip, file + 1 + 8 * size, rows, ACROSS, cols);
+                assert_int_equal(out[used], 77);
+                for (size_t c = 0; c < cols; c++)
+                    for (size_t k = 0; k < rows; k++)
+                        assert_memory_equal(out + (c * rows + k) * size, file + 1 + (k * ACROSS + 8 + c) * size, size);
+            }
 }
 
 /* ---- layouts ----------------------------------------------------------------------------------------------------- */
