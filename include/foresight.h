@@ -339,6 +339,49 @@ typedef struct fore_trace {
 FORE_API fore_status fore_session_trace(fore_session *session, const fore_request *request, fore_trace **out, fore_error *err);
 FORE_API void fore_trace_free(fore_trace *trace);
 
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
+
+/* What a session's passes spend on one operator since its profile began. Bytes are counted once a pass: what must be read at
+ * least (and written, of recurrent state), whatever the caches do. A multiply-add counts 2 operations. */
+typedef struct fore_operator {
+    const char *name; /* "qkv", "mtp.qkv" of the draft head, "vision.qkv" of the tower; static */
+    uint64_t calls;
+    double seconds; /* of all threads together, by the clock; operators never overlap */
+    uint64_t weight_bytes, state_bytes;
+    double float_operations, integer_operations; /* with f32 sums; with quantised weights */
+} fore_operator;
+
+/* Begins a profile anew (on) or ends it. Ordinary work pays next to nothing for it, and nothing without it. */
+FORE_API fore_status fore_session_profile(fore_session *session, bool on, fore_error *err);
+/* Operator `index` of those that were called, in the order of a pass; false past the last one. */
+FORE_API bool fore_session_get_operator(const fore_session *session, int index, fore_operator *out);
+
+/* One pass over `rows` tokens at the session's length, as a round with rows - 1 drafts makes it, and its commit of all of them (0
+ * for one row, which needs none). The timeline is as before; the expert counts of fore_stats are not. FORE_ERR_LIMIT: the context has no room. */
+enum { FORE_PASS_MAX = 16 };
+typedef struct fore_pass_time {
+    double pass, commit; /* seconds; the pass with the logits of every row */
+} fore_pass_time;
+FORE_API fore_status fore_session_time_pass(fore_session *session, int rows, fore_pass_time *out, fore_error *err);
+
+/* What this machine can do with `threads` threads (0: the processors of this process) and the instruction set `isa` (NULL: the
+ * best), each the best of a few short tries. */
+enum { FORE_MACHINE_READ = 1, FORE_MACHINE_FLOAT = 2, FORE_MACHINE_INTEGER = 4 };
+typedef struct fore_machine {
+    char cpu[96];            /* as the system names it */
+    const char *isa;         /* static */
+    int processors, threads; /* that this process may use; that were used */
+    uint64_t cache_bytes;    /* of the last level, 0 when nobody says */
+    double read_speed;       /* bytes a second: a streaming read of memory much larger than the last-level cache */
+    double float_speed, integer_speed; /* operations a second: f32 multiply-adds; int8 ones summed in int32 or int16 */
+} fore_machine;
+/* what: FORE_MACHINE_*, the others stay 0; 0: the names and counts alone. Takes memory for the read and gives it back. */
+FORE_API fore_status fore_machine_measure(const char *isa, int threads, unsigned what, fore_machine *out, fore_error *err);
+
+/* A digest of what a model is: its config.json, as it lies in the folder, and its tensors' names, types and shapes (not their
+ * values). Measured figures of one model hold for another one with the same digest. */
+FORE_API fore_status fore_model_digest(const fore_model *model, uint8_t digest[32], fore_error *err);
+
 /* ---- tensors in files -------------------------------------------------------------------------------------------- */
 
 /* A named tensor for fore_tensors_write, and what fore_tensors_read gives back. */

@@ -83,7 +83,10 @@ static void print_row(const char *stage, const char *unit, uint64_t count, doubl
 void cli_answer_print_stats(const cli_answer *answer, const cli_model *model, const fore_request *request) {
     const fore_stats *s = &answer->stats;
     uint64_t computed = s->prompt_tokens - (s->reused_tokens < s->prompt_tokens ? s->reused_tokens : s->prompt_tokens);
+    char tuned[64];
     fprintf(stderr, "%-9s %16s %9.3f s\n", "load", "", model->load_seconds);
+    if (model->tuned.in_use)
+        fprintf(stderr, "%-9s %s, as foresight tune found\n", "tuned", cli_tuned_text(&model->tuned, tuned));
     if (s->images) {
         print_row("pictures", s->images == 1 ? "file" : "files", s->images, s->image_seconds, false);
         print_row("vision", "tokens", s->image_tokens, s->vision_seconds, true);
@@ -184,6 +187,7 @@ cJSON *cli_answer_json(cli_answer *answer, const cli_model *model, const fore_re
     cli_json_number(how, "frequency_penalty", (double)sampling->frequency_penalty);
     cli_json_whole(how, "seed", sampling->seed);
     add_drafts(root, &request->draft, s);
+    cli_json_bool(root, "tuned", model->tuned.in_use);
     cJSON *timings = cli_need(cJSON_AddObjectToObject(root, "timings"));
     cli_json_number(timings, "load_seconds", model->load_seconds);
     cli_json_number(timings, "image_seconds", s->image_seconds);

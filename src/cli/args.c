@@ -135,6 +135,7 @@ static int store_value(cli_options *options, const cli_flag *f, const char *valu
             return cli_fail_usage(options->verb, "--%s: expected auto or a whole number from %.0f to %.0f, found '%s'",
                                   f->name, f->low, f->high, value);
         *(int *)at = (int)number;
+        options->has_depth = true;
         return CLI_OK;
     }
     case CLI_WORD:

@@ -42,6 +42,7 @@ typedef struct cli_options {
     bool no_mtp, show_drafts;
     int draft_depth; /* FORE_DRAFT_AUTO when absent */
     int lookup;        /* fore_draft_lookup; -1 when absent */
+    bool has_depth;
     int draft_sampler; /* fore_draft_sampler; -1 when absent */
     cli_list contract;
     unsigned ablate; /* FORE_ABLATE_* */
@@ -57,6 +58,12 @@ typedef struct cli_options {
     bool verbose;
     const char *tokenizer, *template, *messages, *tools;
     cli_list variables;
+    bool quick;
+    const char *plot;
+    int runs, prompt_tokens, decode_tokens;
+    const char *depths, *sides, *acceptance; /* lists */
+    bool dry_run, show, forget;
+    cli_list questions;
 } cli_options;
 
 /* Bits of the verbs in a flag's `verbs`. */
@@ -69,7 +76,9 @@ enum {
     CLI_INSPECT = 32,
     CLI_VERIFY = 64,
     CLI_QUANTIZE = 128,
-    CLI_ALL = 255
+    CLI_BENCH = 256,
+    CLI_TUNE = 512,
+    CLI_ALL = 1023
 };
 
 /* --color, in the order of its words. */
@@ -87,7 +96,7 @@ typedef struct cli_verb {
 } cli_verb;
 
 extern const cli_verb cli_run_verb, cli_chat_verb, cli_logits_verb, cli_tokenize_verb, cli_render_verb,
-    cli_inspect_verb, cli_verify_verb, cli_quantize_verb;
+    cli_inspect_verb, cli_verify_verb, cli_quantize_verb, cli_bench_verb, cli_tune_verb;
 
 /* Say it on standard error as "foresight: ..." and return the exit code, so that a verb ends with `return
  * cli_fail(...)`. */

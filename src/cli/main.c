@@ -8,8 +8,8 @@
 #include "cli/files.h"
 
 static const cli_verb *const verbs[] = {&cli_run_verb,      &cli_chat_verb,   &cli_inspect_verb, &cli_verify_verb,
-                                        &cli_tokenize_verb, &cli_render_verb, &cli_logits_verb,
-                                        &cli_quantize_verb};
+                                        &cli_tokenize_verb, &cli_render_verb, &cli_logits_verb,  &cli_quantize_verb,
+                                        &cli_bench_verb,    &cli_tune_verb};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void print_help(FILE *out) {
@@ -24,8 +24,7 @@ static void print_help(FILE *out) {
           "  foresight help run\n\n"
           "environment: FORESIGHT_MODEL names the checkpoint folder, FORESIGHT_ISA the\n"
           "instruction set, when --model and --isa are not given\n"
-          "exit codes: 0 done, 1 the work failed, 2 the command line makes no sense,\n"
-          "130 stopped by Ctrl-C\n",
+          "exit codes: 0 done, 1 the work failed, 2 wrong usage, 130 stopped by Ctrl-C\n",
           out);
 }
 

@@ -78,7 +78,7 @@ const char *cli_isa(const cli_options *options) {
 int cli_model_options(const cli_options *options, fore_model_options *how, char **contract) {
     const cli_list *fields = &options->contract;
     *contract = NULL;
-    how->no_mtp = options->no_mtp || !(options->verb->bit & (CLI_RUN | CLI_CHAT | CLI_VERIFY | CLI_INSPECT));
+    how->no_mtp = options->no_mtp || !(options->verb->bit & (CLI_RUN | CLI_CHAT | CLI_VERIFY | CLI_INSPECT | CLI_TUNE));
     if (!fields->count) return CLI_OK;
     if (options->no_mtp) return cli_fail_usage(options->verb, "--no-mtp and --mtp-contract exclude each other");
     cJSON *object = cli_need(cJSON_CreateObject());
@@ -155,6 +155,7 @@ int cli_model_session(const cli_options *options, cli_model *model) {
                                 .context = options->context > 0 ? options->context : 0,
                                 .cpus = options->cpus};
     fore_error err = {0};
+    if (options->verb->bit & (CLI_RUN | CLI_CHAT)) cli_tuned_apply(options, model->model, &model->tuned, &how);
     fore_status status = fore_session_new(model->model, &how, &model->session, &err);
     return status ? cli_fail_status(status, &err) : CLI_OK;
 }

@@ -138,6 +138,7 @@ void fore_drafter_begin(fore_session *s, const fore_splice *splice, const int32_
 static fore_status append_known(fore_session *s, const fore_splice *splice, const int32_t *ids, int first, int n, const float *hidden,
                                 fore_error *err) {
     if (!n) return FORE_OK;
+    fore_profile_op(&s->engine, FORE_OP_EMBED);
     fore_status st = embed_prompt(s, splice, ids, (size_t)first + 1, (size_t)n, err);
     if (st) return st;
     append(s, splice, first, hidden, n, n, false);
@@ -167,6 +168,7 @@ fore_status fore_drafter_prefill(fore_session *s, const fore_splice *splice, con
 static void embed_carried(fore_session *s) {
     fore_drafter *d = &s->drafter;
     size_t C = (size_t)s->model->network.config.text.hidden_size;
+    fore_profile_op(&s->engine, FORE_OP_EMBED);
     for (int i = 0; i < d->carried; i++) {
         int index = d->base + d->true_rows + i + 1;
         int32_t id = index < s->state.length ? s->ids[index] : s->pending;
@@ -203,14 +205,24 @@ void fore_drafter_follow(fore_session *s, const float *hidden, int n) {
     d->carried += n;
 }
 
-/* The share of place `at` in the softmax over logits [n]. */
-static double probability(const float *logits, int n, int at) {
-    float top = logits[at];
-    double sum = 0;
-    for (int i = 0; i < n; i++) top = logits[i] > top ? logits[i] : top;
-    for (int i = 0; i < n; i++) sum += (double)fore_expf(logits[i] - top);
-    double share = (double)fore_expf(logits[at] - top) / sum;
-    return share >= 0 ? share : 0; /* not finite: not sure at all */
+/* exp(x) within 4 %, 0 and below only: the bits of a float are nearly linear in its logarithm. Sure enough for how sure a head is. */
+static float rough_exp(float x) {
+    x = x > -80 ? x : -80; /* not a number counts as far below */
+    int32_t bits = (int32_t)(x * 12102203.0f) + 1064866805;
+    float y;
+    memcpy(&y, &bits, sizeof y);
+    return y;
+}
+
+/* The share of place `at` in the softmax over logits [n], roughly. */
+static double probability(const fore_kern *kern, const float *logits, int n, int at) {
+    float top = logits[kern->argmax(logits, (size_t)n)], sums[4] = {0};
+    int i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int k = 0; k < 4; k++) sums[k] += rough_exp(logits[i + k] - top);
+    for (; i < n; i++) sums[0] += rough_exp(logits[i] - top);
+    double sum = (double)sums[0] + (double)sums[1] + (double)sums[2] + (double)sums[3];
+    return (double)rough_exp(logits[at] - top) / sum;
 }
 
 /* The draft from the head's output row: the target's own sampler on the head's logits, with the noise of the same place. */
@@ -219,15 +231,17 @@ static int32_t choose_draft(fore_session *s, const float *post, int depth, uint6
     fore_subset some, *subset = NULL;
     const float *logits = d->logits;
     if (d->words.memory && !d->words.whole) {
+        fore_profile_op(&s->engine, FORE_OP_HEAD);
         fore_draft_words_logits(&d->words, &s->engine, post, &some);
         subset = &some;
         logits = d->words.logits;
     } else {
         fore_trunk_logits(&s->engine, &s->model->network, post, 1, d->logits);
     }
+    fore_profile_op(&s->engine, FORE_OP_SAMPLE);
     int32_t id = s->rejection ? fore_rejection_draft(s->rejection, s->sampler, subset, logits, depth, place)
                               : fore_sampler_choose_of(s->sampler, subset, logits, place);
-    if (sure) *sure = probability(logits, subset ? subset->count : s->model->usable, subset ? subset->places[id] : id);
+    if (sure) *sure = probability(s->engine.kern, logits, subset ? subset->count : s->model->usable, subset ? subset->places[id] : id);
     return id;
 }
 
@@ -250,6 +264,7 @@ static const float *go_on(fore_session *s, int depth, int32_t before) {
     size_t C = (size_t)s->model->network.config.text.hidden_size;
     fore_sampler_count(s->sampler, before, true); /* penalties count what would have been said */
     d->counted[d->counts++] = before;
+    fore_profile_op(&s->engine, FORE_OP_EMBED);
     memcpy(d->hidden, d->next, C * sizeof *d->hidden);
     fore_weight_row(s->engine.kern, &s->model->network.embed, before, d->embeddings);
     append(s, NULL, s->state.length - 1 + depth, d->hidden, 1, 0, true);

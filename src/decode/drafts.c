@@ -26,6 +26,7 @@ static int32_t maybe_wrong(const fore_session *s, int32_t id) { return s->draft.
 static int look(fore_session *s, const fore_drafts *d, int most, int32_t *out, int *match) {
     *match = 0;
     if (!s->lookups || most < 1) return 0;
+    fore_profile_op(&s->engine, FORE_OP_LOOKUP);
     int n = fore_lookup_find(&s->lookup, d->id, d->count, most, out, match);
     for (int i = 0; i < n; i++) out[i] = maybe_wrong(s, out[i]);
     return n;
@@ -64,6 +65,7 @@ static int32_t head_draft(fore_session *s, int depth, int32_t before, double *su
 /* Drafts of the head: exactly `depth`, or as long as they pay. */
 static void ask_head(fore_session *s, fore_drafts *d, fore_pace_window *w, int depth, bool exact) {
     int32_t id = -1;
+    fore_profile_part(&s->engine, FORE_PART_DRAFT);
     while (d->count < depth && (exact || !d->count || fore_pace_goes_on(&s->pace, w))) {
         double sure;
         id = head_draft(s, d->count, id, &sure);
@@ -80,6 +82,7 @@ static void ask_head(fore_session *s, fore_drafts *d, fore_pace_window *w, int d
         if (fore_session_is_end(s, id)) break;
     }
     if (s->drafter.keeping) fore_drafter_done(s);
+    fore_profile_part(&s->engine, FORE_PART_TRUNK);
 }
 
 /* Look-ups behind the head's drafts. */

@@ -23,6 +23,7 @@ static void check(fore_session *s, round *r) {
     const fore_network *network = &s->model->network;
     size_t C = (size_t)network->config.text.hidden_size;
     int n = r->drafts.count + 1;
+    fore_profile_op(&s->engine, FORE_OP_EMBED);
     int32_t positions[FORE_DRAFT_MAX + 1];
     for (int i = 0; i < n; i++) {
         int32_t id = i ? r->drafts.id[i - 1] : s->pending;
@@ -125,6 +126,7 @@ static void commit(fore_session *s, const round *r, int said) {
     double t0 = fore_session_clock();
     for (int i = 1; i < said; i++) s->ids[r->place + (uint64_t)i - 1] = s->round_ids[i - 1];
     if (r->windowed) fore_trunk_commit(&s->engine, &s->model->network, &s->state, &s->scratch, &s->window, said);
+    fore_profile_part(&s->engine, FORE_PART_DRAFT);
     fore_drafter_follow(s, fore_session_head_input(s), said);
     s->stats.commit_seconds += fore_session_clock() - t0;
 }
@@ -144,7 +146,9 @@ fore_status fore_session_next(fore_session *s, fore_chunk *chunk, fore_error *er
     s->text.data[0] = 0;
     double t0 = fore_session_clock(), draft0 = s->stats.draft_seconds, verify0 = s->stats.verify_seconds;
     round r = {0};
+    fore_profile_start(&s->engine);
     compute(s, &r);
+    fore_profile_op(&s->engine, FORE_OP_SAMPLE);
     double t1 = fore_session_clock();
     fore_finish finish = FORE_FINISH_NONE;
     fore_status st = FORE_OK;
@@ -158,8 +162,10 @@ fore_status fore_session_next(fore_session *s, fore_chunk *chunk, fore_error *er
         s->round_ends[said++] = s->text.size;
     }
     double t2 = fore_session_clock();
+    fore_profile_op(&s->engine, FORE_OP_COMMIT);
     commit(s, &r, said);
     double t3 = fore_session_clock();
+    fore_profile_part(&s->engine, FORE_PART_TRUNK);
     if (r.checked)
         fore_drafts_learn(s, &r.drafts, s->round_ids, said, agreed, finish != FORE_FINISH_NONE, s->stats.verify_seconds - verify0 + (t3 - t2),
                           s->stats.draft_seconds - draft0);

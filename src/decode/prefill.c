@@ -132,6 +132,7 @@ fore_status fore_session_prefill(fore_session *s, const fore_request *r, const f
     for (size_t at = reused; at < p->n;) {
         size_t left = p->n - at;
         int T = left < (size_t)s->chunk ? (int)left : s->chunk;
+        fore_profile_op(&s->engine, FORE_OP_EMBED);
         st = fore_splice_chunk(splice, p->ids + at, (size_t)T, s->embeddings, err);
         if (st) return st;
         const int32_t *table = splice->mrope_table + at;
@@ -152,7 +153,9 @@ fore_status fore_session_prefill(fore_session *s, const fore_request *r, const f
             return fore_fail(err, FORE_ERR_CANCELLED, "cancelled during prefill");
         }
         memcpy(s->ids + at, p->ids + at, (size_t)T * sizeof *s->ids);
+        fore_profile_part(&s->engine, FORE_PART_DRAFT);
         st = fore_drafter_prefill(s, splice, p->ids, at, T, fore_session_head_input(s), err);
+        fore_profile_part(&s->engine, FORE_PART_TRUNK);
         if (!st && look) st = look(user, (int)at, T, s->embeddings, s->hidden, err);
         if (st) return st;
         at += (size_t)T;

@@ -83,7 +83,7 @@ fore_status fore_session_new(const fore_model *model, const fore_session_options
     fore_pace_init(&s->pace);
     const fore_pool_options pool = {.threads = threads, .cpus = options ? options->cpus : NULL};
     fore_status st = fore_pool_new_with(&pool, &s->pool, err);
-    s->engine = (fore_engine){model->network.kern, s->pool, &s->scratch.quantised};
+    s->engine = (fore_engine){.kern = model->network.kern, .pool = s->pool, .quantised = &s->scratch.quantised};
     if (!st) st = fore_state_new(t, context, &s->state, err);
     if (!st) {
         fore_state_place(&s->state, t, s->pool);
@@ -128,6 +128,7 @@ void fore_session_free(fore_session *s) {
     free(s->hidden);
     free(s->residual);
     free(s->logits);
+    fore_profile_free(s->engine.profile);
     fore_pool_free(s->pool);
     free(s);
 }
@@ -205,6 +206,7 @@ static fore_status take_request(fore_session *s, const fore_request *r, const fo
 fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_error *err) {
     s->active = false;
     s->stats = (fore_stats){0};
+    fore_profile_start(&s->engine);
     fore_scratch_forget(&s->scratch, &s->model->network.config.text);
     double t0 = fore_session_clock();
     fore_prepared p;
@@ -230,6 +232,7 @@ fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_erro
         s->stats.image_tokens = splice.total_pads;
         s->stats.state_bytes = s->state.kv_bytes + s->state.recurrent_bytes;
     }
+    fore_profile_part(&s->engine, FORE_PART_TRUNK);
     fore_splice_free(&splice);
     fore_prepared_free(&p);
     return st;

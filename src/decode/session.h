@@ -12,6 +12,7 @@
 #include "decode/rejection.h"
 #include "decode/sampler.h"
 #include "decode/stop.h"
+#include "model/profile.h"
 #include "model/tower.h"
 #include "model/trunk.h"
 #include "text/stream.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "model/profile.h"
 
 enum { MAX_PRODUCTS = 8, TASKS_PER_THREAD = 8, MIN_OUTPUTS = 32 };
 /* Fewest numbers of a group; and how many are quantised by the caller itself, for waking the others takes longer. */
@@ -128,6 +129,7 @@ void fore_linear(const fore_engine *engine, const float *x, size_t ldx, int T, c
     fore_product now[MAX_PRODUCTS], later[MAX_PRODUCTS];
     int left = count;
     assert(count <= MAX_PRODUCTS);
+    if (engine->profile) fore_profile_count_products(engine->profile, products, count, T);
     memcpy(later, products, (size_t)count * sizeof *products);
     while (left) {
         linear_job j = {.kern = engine->kern, .x = x, .ldx = ldx, .T = T, .products = now};

@@ -8,7 +8,7 @@ here=$PWD
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 unset FORESIGHT_MODEL FORESIGHT_ISA
-export XDG_STATE_HOME="$tmp/state"
+export XDG_STATE_HOME="$tmp/state" XDG_CONFIG_HOME="$tmp/config"
 if ! [ -x "$F" ]; then
     echo "not ok - $F is not built"
     exit 1
@@ -44,7 +44,7 @@ answers() { # NAME TEXT COMMAND...: standard output is exactly TEXT and a newlin
 }
 
 # ---- help and the manual
-for verb in run chat inspect verify tokenize render logits ''; do
+for verb in run chat inspect verify tokenize render logits quantize bench tune ''; do
     try "$F" $verb --help
     [ "$code" -eq 0 ] && [ -s "$tmp/out" ] && [ "$(wc -l <"$tmp/out")" -le 24 ] &&
         awk 'length > 80 { long = 1 } END { exit long }' "$tmp/out"

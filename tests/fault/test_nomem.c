@@ -147,6 +147,23 @@ static fore_status answer_run(void *context, fore_error *err) {
     return s;
 }
 
+static fore_status measure_run(void *context, fore_error *err) {
+    const answer_context *c = context;
+    fore_session *session;
+    const fore_session_options o = {.threads = 2, .context = 64};
+    fore_status s = fore_session_new(c->model, &o, &session, err);
+    if (s) return s;
+    fore_pass_time time;
+    fore_machine machine;
+    uint8_t digest[32];
+    s = fore_session_profile(session, true, err);
+    if (!s) s = fore_session_time_pass(session, 3, &time, err);
+    if (!s) s = fore_model_digest(c->model, digest, err);
+    if (!s) s = fore_machine_measure("ref", 2, 0, &machine, err);
+    fore_session_free(session);
+    return s;
+}
+
 static void test_model(void **state) {
     (void)state;
     fail_each("open a checkpoint", open_random_model, FORE_DATA "/models/dense_tied_f32", 100);
@@ -183,6 +200,7 @@ static void test_answer(void **state) {
     static const int32_t ids[] = {1241, 388, 198, 1249, 1252, 1250, 383};
     answer_context c = {m, {.data = picture.data, .size = picture.size, .name = "s01.png"}, ids, 7};
     fail_each("answer", answer_run, &c, 30);
+    fail_each("measure", measure_run, &c, 20);
     free(picture.data);
     fore_model_close(m);
 }

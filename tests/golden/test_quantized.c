@@ -1,6 +1,6 @@
 /* What quantising costs models/tiny on held-out pictures: the share of greedy answers that equal those of the 16-bit weights,
  * token for token, and how many are as expected. At 8 bits 98 % must be equal, at 4 bits 90 %.
- * Given bits, group, head bits, vision bits (0: as without) and a folder of tests/oracle/make_heldout.py, it prints these figures. */
+ * Given bits, group, head bits, vision bits (0: as without) and folders of tests/oracle/make_heldout.py, it prints these figures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,8 +13,9 @@
 #include "support/follow.h"
 #include "support/scratch.h"
 
-enum { PROMPTS = 512 };
-#define HELDOUT FORE_DATA "/heldout"
+enum { PROMPTS = 512, SETS = 2 };
+
+static const char *const sets[] = {FORE_DATA "/heldout", FORE_DATA "/heldout_more"};
 
 typedef struct answer {
     int n;
@@ -72,26 +73,21 @@ static int answer_all(const char *dir, const char *folder, const cJSON *prompts,
 
 static answer reference[PROMPTS], answers[PROMPTS];
 
-/* Share of equal answers. */
-static double compare(const char *name, const fore_quantize_options *options, const char *folder, const cJSON *prompts, int count) {
-    scratch dir;
-    fore_error err = {0};
-    fore_quantize_report *report = NULL;
-    int equal = 0, right = 0, was_right = 0;
-    scratch_make(&dir);
-    if (fore_quantize("models/tiny", dir.dir, options, &report, &err)) fail_msg("%s", err.text);
-    assert_int_equal(answer_all(dir.dir, folder, prompts, answers), count);
+/* Of some prompts: asked, equal, as expected, as expected of 16 bits. */
+typedef struct tally {
+    int asked, equal, right, was_right;
+} tally;
+
+/* A model quantised as the options say, against `reference`. */
+static void compare(const char *dir, const char *folder, const cJSON *prompts, int count, tally *t) {
+    assert_int_equal(answer_all(dir, folder, prompts, answers), count);
+    t->asked += count;
     for (int i = 0; i < count; i++) {
-        equal += answers[i].n == reference[i].n &&
-                 memcmp(answers[i].ids, reference[i].ids, (size_t)answers[i].n * sizeof *answers[i].ids) == 0;
-        right += answers[i].right;
-        was_right += reference[i].right;
+        t->equal += answers[i].n == reference[i].n &&
+                    memcmp(answers[i].ids, reference[i].ids, (size_t)answers[i].n * sizeof *answers[i].ids) == 0;
+        t->right += answers[i].right;
+        t->was_right += reference[i].right;
     }
-    print_message("%s: %d of %d answers equal, %d as expected (16 bits: %d), mean error of the weights %.3f %%\n", name, equal, count,
-                  right, was_right, 100 * report->mean_error);
-    fore_quantize_report_free(report);
-    scratch_remove(&dir);
-    return (double)equal / count;
 }
 
 static cJSON *read_prompts(const char *folder) {
@@ -103,29 +99,52 @@ static cJSON *read_prompts(const char *folder) {
     return prompts;
 }
 
+/* Share of equal answers with each of the options, over the prompts of all folders. */
+static void survey(const fore_quantize_options *options, int kinds, const char *const *folders, int count, double *share) {
+    scratch dir[2];
+    tally t[2] = {{0}, {0}};
+    for (int k = 0; k < kinds; k++) {
+        fore_error err = {0};
+        fore_quantize_report *report = NULL;
+        scratch_make(&dir[k]);
+        if (fore_quantize("models/tiny", dir[k].dir, &options[k], &report, &err)) fail_msg("%s", err.text);
+        print_message("%d bits: mean error of the weights %.3f %%\n", options[k].bits, 100 * report->mean_error);
+        fore_quantize_report_free(report);
+    }
+    for (int i = 0; i < count; i++) {
+        cJSON *prompts = read_prompts(folders[i]);
+        int n = answer_all("models/tiny", folders[i], prompts, reference);
+        for (int k = 0; k < kinds; k++) compare(dir[k].dir, folders[i], prompts, n, &t[k]);
+        cJSON_Delete(prompts);
+    }
+    for (int k = 0; k < kinds; k++) {
+        share[k] = (double)t[k].equal / t[k].asked;
+        print_message("%d bits: %d of %d answers equal (%.1f %%), %d as expected (16 bits: %d)\n", options[k].bits, t[k].equal,
+                      t[k].asked, 100 * share[k], t[k].right, t[k].was_right);
+        scratch_remove(&dir[k]);
+    }
+}
+
 static void test_held_out(void **state) {
     (void)state;
-    cJSON *prompts = read_prompts(HELDOUT);
-    int count = answer_all("models/tiny", HELDOUT, prompts, reference);
-    assert_true(count >= 100);
-    fore_quantize_options eight, four;
-    fore_quantize_options_init(&eight, 8);
-    fore_quantize_options_init(&four, 4);
-    assert_true(compare("8 bits", &eight, HELDOUT, prompts, count) >= 0.98);
-    assert_true(compare("4 bits", &four, HELDOUT, prompts, count) >= 0.90);
-    cJSON_Delete(prompts);
+    fore_quantize_options options[2];
+    double share[2];
+    fore_quantize_options_init(&options[0], 8);
+    fore_quantize_options_init(&options[1], 4);
+    survey(options, 2, sets, SETS, share);
+    assert_true(share[0] >= 0.98);
+    assert_true(share[1] >= 0.90);
 }
 
 int main(int argc, char **argv) {
     if (argc > 1) {
         fore_quantize_options o = {.bits = atoi(argv[1])};
+        double share;
         if (argc > 2) o.group = atoi(argv[2]);
         if (argc > 3) o.head_bits = atoi(argv[3]);
         if (argc > 4) o.vision_bits = atoi(argv[4]);
-        const char *folder = argc > 5 ? argv[5] : HELDOUT;
-        cJSON *prompts = read_prompts(folder);
-        compare("figures", &o, folder, prompts, answer_all("models/tiny", folder, prompts, reference));
-        cJSON_Delete(prompts);
+        if (argc > 5) survey(&o, 1, (const char *const *)(argv + 5), argc - 5, &share);
+        else survey(&o, 1, sets, SETS, &share);
         return 0;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_held_out)};

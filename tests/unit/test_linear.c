@@ -60,7 +60,7 @@ static void multiply(const matrices *m, const char *isa, const fore_pool_options
     fore_quantised room;
     if (fore_kern_get(isa, &kern, &err) || fore_pool_new_with(how, &pool, &err)) fail_msg("%s", err.text);
     assert_int_equal(fore_quantised_new(MOST_T * K, &room, &err), 0);
-    fore_engine engine = {kern, pool, &room};
+    fore_engine engine = {.kern = kern, .pool = pool, .quantised = &room};
     fore_product products[PRODUCTS];
     for (int p = 0; p < PRODUCTS; p++)
         products[p] = (fore_product){&m->w[p], NULL, y + (size_t)p * MOST_T * 1000, (size_t)WIDTHS[p]};

@@ -94,5 +94,5 @@ int main(void) {
         cmocka_unit_test(test_traces),
         cmocka_unit_test(test_parameters),
     };
-    return cmocka_run_group_tests_name("golden/quantised", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("golden/mlx", tests, NULL, NULL);
 }
