@@ -38,9 +38,11 @@ static const struct leaf {
     {"self_attn.o_proj.weight", LINEAR},
     {"linear_attn.in_proj_qkv.weight", LINEAR},
     {"linear_attn.in_proj_z.weight", LINEAR},
+    {"linear_attn.in_proj_qkvz.weight", LINEAR},
     {"linear_attn.out_proj.weight", LINEAR},
     {"linear_attn.in_proj_a.weight", SMALL},
     {"linear_attn.in_proj_b.weight", SMALL},
+    {"linear_attn.in_proj_ba.weight", SMALL},
     {"mlp.gate_proj.weight", LINEAR},
     {"mlp.up_proj.weight", LINEAR},
     {"mlp.down_proj.weight", LINEAR},
@@ -59,10 +61,8 @@ static const struct leaf {
 }, vision_leaves[] = {
     {"attn.qkv.weight", LINEAR},
     {"attn.proj.weight", LINEAR},
-    {"mlp.linear_fc1.weight", LINEAR},
-    {"mlp.linear_fc2.weight", LINEAR},
-    {"merger.linear_fc1.weight", LINEAR},
-    {"merger.linear_fc2.weight", LINEAR},
+    {"linear_fc1.weight", LINEAR}, /* of blocks and mergers */
+    {"linear_fc2.weight", LINEAR},
     {"patch_embed.proj.weight", PATCHES},
     {"pos_embed.weight", POSITIONS},
 };
@@ -347,6 +347,24 @@ static fore_status refuse_quantised(const maker *m, const fore_entry *e) {
     return FORE_OK;
 }
 
+static bool is_shaped(const fore_entry *e, int a, int b, int c) {
+    return e && e->dims == 3 && e->shape[0] == (uint64_t)a && e->shape[1] == (uint64_t)b && e->shape[2] == (uint64_t)c;
+}
+
+/* Fused experts of which both tensors are transposed, as the files of Qwen3-VL have them: their last axis is not the one along
+ * which weights are summed, and so not the one to quantise along. */
+static bool is_transposed(const maker *m, const fore_entry *e, kind k) {
+    static const char up[] = "experts.gate_up_proj", down[] = "experts.down_proj";
+    const fore_text_config *t = &m->config->text;
+    char name[512];
+    int stem = (int)(strlen(e->name) - strlen(k == FUSED ? up : down));
+    int n = snprintf(name, sizeof name, "%.*s%s", stem, e->name, k == FUSED ? down : up);
+    const fore_entry *other = n > 0 && (size_t)n < sizeof name ? fore_store_find(m->from, name) : NULL;
+    const fore_entry *gate_up = k == FUSED ? e : other, *back = k == FUSED ? other : e;
+    return is_shaped(gate_up, t->num_experts, t->hidden_size, 2 * t->moe_intermediate_size) &&
+           is_shaped(back, t->num_experts, t->moe_intermediate_size, t->hidden_size);
+}
+
 static fore_status plan_entry(maker *m, const fore_entry *e) {
     region r = region_of(e->name);
     kind k = kind_of(e->name, r);
@@ -356,6 +374,10 @@ static fore_status plan_entry(maker *m, const fore_entry *e) {
     int bits = bits_of(m, r, k, &why);
     bool experts = k == FUSED || k == DOWN || k == NUMBERED;
     bool fused = k == FUSED || k == DOWN;
+    if (fused && is_transposed(m, e, k)) {
+        fore_quantize_job *j = add_whole(m, e, e->name);
+        return j ? decide(m, j, 0, "experts stored transposed stay as they are") : FORE_ERR_NOMEM;
+    }
     int E = m->config->text.num_experts, want = k == STACK || fused ? 3 : 2;
     if (e->dims != want || (fused && (e->shape[0] != (uint64_t)E || !e->bytes)) || (k == FUSED && e->shape[1] % 2) ||
         (experts && !bits)) {

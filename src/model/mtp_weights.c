@@ -153,11 +153,12 @@ static fore_status norm_encoding(const cJSON *config, const fore_store *store, c
 static fore_status make_text(const fore_network *n, fore_mtp *m, fore_error *err) {
     m->text = n->config.text;
     int layers = n->config.text.mtp_num_hidden_layers;
-    bool *full = fore_arena_alloc(&m->arena, (size_t)layers, sizeof *full);
+    bool *full = fore_arena_alloc(&m->arena, (size_t)layers, sizeof *full); /* all layers have experts too, if any has */
     m->layers = fore_arena_alloc(&m->arena, (size_t)layers, sizeof *m->layers);
     if (!full || !m->layers) return fore_fail_nomem(err, "the draft head");
     for (int i = 0; i < layers; i++) full[i] = true;
     m->text.full_attention = full;
+    if (m->text.sparse) m->text.sparse = full;
     m->text.num_hidden_layers = layers;
     return FORE_OK;
 }
@@ -170,7 +171,7 @@ static fore_status bind(const fore_network *n, const fore_store *store, const ch
     if (s) return s;
     fore_binder b = {store, &m->arena, &m->panels, n->kern, prefix, err, FORE_OK};
     int C = m->text.hidden_size;
-    float plus = m->norms_absolute ? 0.0f : 1.0f;
+    float plus = m->norms_absolute ? 0.0f : 1.0f; /* every family with a head has zero-centred norms */
     fore_bind_vector(&b, &m->norm_embedding, C, plus, "pre_fc_norm_embedding.weight");
     fore_bind_vector(&b, &m->norm_hidden, C, plus, "pre_fc_norm_hidden.weight");
     fore_bind_vector(&b, &m->norm, C, plus, "norm.weight");
