@@ -112,7 +112,7 @@ void cli_answer_print_stats(const cli_answer *answer, const cli_model *model, co
         fprintf(stderr, "%-9s %8llu touched, %.1f MB; %.1f MB read\n", "experts", (unsigned long long)s->experts_touched,
                 (double)s->expert_bytes_touched / 1e6, (double)s->expert_bytes_read / 1e6);
     cli_drafts_print("drafts", s->draft);
-    cli_sources_print(&s->head, &s->lookups);
+    cli_sources_print(s);
     if (s->history_missing)
         fprintf(stderr, "%-9s %8llu prompt tokens that the draft head has not seen\n", "history",
                 (unsigned long long)s->history_missing);
@@ -157,6 +157,7 @@ static void add_drafts(cJSON *root, const fore_draft *draft, const fore_stats *s
     cli_json_string(drafts, "lookup", lookup[draft->lookup]);
     cli_json_whole(drafts, "passes", s->rounds);
     cli_json_whole(drafts, "history_missing", s->history_missing);
+    cli_json_whole(drafts, "outside", s->outside);
     cJSON_AddItemToObject(drafts, "head", cli_source_json(&s->head));
     cJSON_AddItemToObject(drafts, "lookups", cli_source_json(&s->lookups));
     cJSON_AddItemToObject(drafts, "before_picture", cli_drafts_json(&s->draft[0]));

@@ -42,6 +42,8 @@ typedef struct cli_options {
     bool prune, verify; /* of pack */
     bool no_mtp, show_drafts;
     int draft_depth; /* FORE_DRAFT_AUTO when absent */
+    int draft_vocabulary; /* -1: auto, or absent */
+    int draft_head_bits;  /* index of the word; -1 when absent */
     int lookup;        /* fore_draft_lookup; -1 when absent */
     bool has_depth;
     int draft_sampler; /* fore_draft_sampler; -1 when absent */

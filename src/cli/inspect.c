@@ -64,6 +64,8 @@ static void add_head(cli_text *out, const fore_model *model, const fore_model_in
         return;
     }
     add_row(out, "MTP head", "%d layer%s from %s", info->mtp_layers, plural, info->mtp_source);
+    if (info->draft_vocabulary)
+        add_row(out, "draft head", "%d of %d ids at %d bits", info->draft_vocabulary, info->vocab_size, info->draft_head_bits);
     for (int i = 0; fore_model_get_contract(model, i, &name, &value, &source); i++)
         add_row(out, i ? "" : "contract", "%-20s %-16s (%s)", name, value, source);
 }
@@ -148,6 +150,7 @@ static int print_table(const cli_options *options, const char *dir, const fore_m
     add_row(&out, "instructions", "%s", info->isa);
     add_row(&out, "memory", "weights %s, mapped; a session %s at %s%d tokens of context", bytes_text(plan->weights, a),
             bytes_text(plan->total, b), context ? "" : "the default ", context ? context : default_context(info));
+    if (plan->draft_head) add_row(&out, "", "(and %s for the draft head's words)", bytes_text(plan->draft_head, a));
     add_row(&out, "", "(keys and values %s, recurrent %s, scratch %s, drafting %s)", bytes_text(plan->kv, a),
             bytes_text(plan->recurrent, b), bytes_text(plan->scratch, c), bytes_text(plan->draft, d));
     findings f = find_remarks(info, options->no_mtp);
@@ -226,6 +229,8 @@ static int print_json(const cli_options *options, const char *dir, const fore_mo
     cli_json_bool(root, "mtp_attached", info->mtp_attached);
     cli_json_string(root, "mtp_source", info->mtp_source);
     cli_json_string(root, "mtp_note", info->mtp_note);
+    cli_json_whole(root, "draft_vocabulary", (uint64_t)info->draft_vocabulary);
+    cli_json_whole(root, "draft_head_bits", (uint64_t)info->draft_head_bits);
     if (info->mtp_attached) add_contract(root, model);
     cJSON *memory = cli_need(cJSON_AddObjectToObject(root, "memory"));
     cli_json_whole(memory, "context", (uint64_t)(context ? context : default_context(info)));
@@ -234,6 +239,7 @@ static int print_json(const cli_options *options, const char *dir, const fore_mo
     cli_json_whole(memory, "recurrent", plan->recurrent);
     cli_json_whole(memory, "scratch", plan->scratch);
     cli_json_whole(memory, "draft", plan->draft);
+    cli_json_whole(memory, "draft_head", plan->draft_head);
     cli_json_whole(memory, "total", plan->total);
     kept k = find_packs(options, dir, model);
     cJSON *packs = cli_need(cJSON_AddObjectToObject(root, "packs"));

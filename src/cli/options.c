@@ -84,6 +84,8 @@ const cli_flag cli_flags[] = {
     {"draft-depth", 0, CLI_DEPTH, AT(draft_depth), SHOW, "N|auto", cli_drafting, 0, FORE_DRAFT_MAX, 0},
     {"lookup", 0, CLI_WORD, AT(lookup), SHOW, "auto|off|on", cli_drafting, 0, 0, 0},
     {"draft-sampler", 0, CLI_WORD, AT(draft_sampler), ASK, "seeded|rejection", cli_drafting, 0, 0, 0},
+    {"draft-vocabulary", 0, CLI_DEPTH, AT(draft_vocabulary), HEAD, "N|auto", cli_drafting, 1, INT_MAX, 0},
+    {"draft-head-bits", 0, CLI_WORD, AT(draft_head_bits), HEAD, "auto|4|8|16", cli_drafting, 0, 0, 0},
     {"no-mtp", 0, CLI_ON, AT(no_mtp), HEAD & ~CLI_TUNE, NULL, cli_drafting, 0, 0, 0},
     {"mtp-contract", 0, CLI_LIST, AT(contract), HEAD & ~(CLI_BENCH | CLI_TUNE), "FIELD=VALUE", cli_drafting, 0, 0, 0},
     {"show-drafts", 0, CLI_ON, AT(show_drafts), SHOW, NULL, cli_drafting, 0, 0, 0},

@@ -61,6 +61,17 @@ static fore_status open_random_model(void *context, fore_error *err) {
     return s;
 }
 
+/* With a draft-only output head. */
+static fore_status open_with_words(void *context, fore_error *err) {
+    fore_model *m;
+    const fore_model_options o = {.draft_head_bits = 4, .draft_vocabulary = 50};
+    fore_status s = fore_model_open(context, &o, &m, err);
+    if (s) return s;
+    if (!m->draft_head.rows.N) s = fore_fail(err, FORE_ERR_BUG, "no draft head");
+    fore_model_close(m);
+    return s;
+}
+
 /* A pack is made, then used. It may be done without for want of memory; the network may not. */
 static fore_status open_with_pack(void *context, fore_error *err) {
     fore_network n;
@@ -171,7 +182,7 @@ static fore_status answer_run(void *context, fore_error *err) {
     r.sampling.bias = &bias;
     r.sampling.bias_count = 1;
     r.max_tokens = 4;
-    r.draft = (fore_draft){.depth = 2, .sampler = FORE_SAMPLER_REJECTION};
+    r.draft = (fore_draft){.depth = 2, .sampler = FORE_SAMPLER_REJECTION, .lookup = FORE_LOOKUP_ON};
     r.prefill_chunk = 5;
     s = fore_session_begin(session, &r, err);
     fore_chunk chunk = {0};
@@ -203,6 +214,7 @@ static fore_status measure_run(void *context, fore_error *err) {
 static void test_model(void **state) {
     (void)state;
     fail_each("open a checkpoint", open_random_model, FORE_DATA "/models/dense_tied_f32", 100);
+    fail_each("open a checkpoint with draft words", open_with_words, FORE_DATA "/models/dense_untied_bf16", 100);
     fail_each("open fused experts", open_random_model, FORE_DATA "/moe/moe_bf16", 100);
     fail_each("open numbered experts", open_random_model, FORE_DATA "/moe/moe_bf16_numbered", 100);
     fail_each("open shards", open_random_model, FORE_DATA "/models/dense_sharded_bf16", 100);
@@ -231,7 +243,8 @@ static void test_answer(void **state) {
     (void)state;
     fore_model *m;
     fore_error err;
-    if (fore_model_open("models/tiny", NULL, &m, &err)) fail_msg("%s", err.text);
+    const fore_model_options words = {.draft_head_bits = 4, .draft_vocabulary = 100};
+    if (fore_model_open("models/tiny", &words, &m, &err)) fail_msg("%s", err.text);
     text_file picture = load("tests/samples/s01.png");
     static const int32_t ids[] = {1241, 388, 198, 1249, 1252, 1250, 383};
     answer_context c = {m, {.data = picture.data, .size = picture.size, .name = "s01.png"}, ids, 7};
