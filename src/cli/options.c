@@ -94,7 +94,7 @@ const cli_flag cli_flags[] = {
     {"cpus", 0, CLI_TEXT, AT(cpus), SHOW | CLI_LOGITS, "LIST", cli_machine, 0, 0, 0},
     {"isa", 0, CLI_TEXT, AT(isa), PROMPT | CLI_INSPECT | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE, "NAME", cli_machine, 0, 0, 0},
     {"pack", 0, CLI_TEXT, AT(pack), PROMPT | CLI_INSPECT | CLI_TUNE | CLI_PACK, "beside|cache|DIR", cli_machine, 0, 0, 0},
-    {"verify", 0, CLI_ON, AT(verify), CLI_PACK, NULL, "read a file that is there, and make it again if damaged", 0, 0, 0},
+    {"verify", 0, CLI_ON, AT(verify), CLI_PACK, NULL, "read a file that is there, remake a damaged one", 0, 0, 0},
     {"prune", 0, CLI_ON, AT(prune), CLI_PACK, NULL, "remove those of this model's earlier weights", 0, 0, 0},
     {"ablate", 0, CLI_BITS, AT(ablate), ASK, "splice|delta|history", cli_hidden, 0, 0, 0},
     {"draft-wrong", 0, CLI_ON, AT(draft_wrong), ASK, NULL, cli_hidden, 0, 0, 0},
