@@ -19,7 +19,7 @@ enum { V16_F32, V16_BF16, V16_F16 };
 enum {
     V16_MM_DEPTH = 1024, /* K of a block */
     V16_MM_WAIT = 192,   /* rows whose accumulators wait at once, when K is larger than a block */
-    V16_MM_CACHED = 192 << 10, /* floats of x that should stay in the second cache */
+    V16_MM_CACHED = 256 << 10, /* floats of x that should stay in the second cache */
     V16_MM_MOST = 24,    /* accumulators of a tile */
 };
 
