@@ -40,7 +40,7 @@ ISA_SRC_x86_64  := %_avx2.c %_avx512.c %_avx512vnni.c
 ISA_SRC_aarch64 := %_neon.c
 ISA_ALL := $(ISA_SRC_x86_64) $(ISA_SRC_aarch64)
 
-LIB_ROOMS := base kernels text image checkpoint model multimodal decode
+LIB_ROOMS := base kernels text image checkpoint model multimodal decode forge
 LIB_SRC := $(foreach r,$(LIB_ROOMS),$(wildcard src/$(r)/*.c))
 LIB_SRC := $(filter-out $(ISA_ALL),$(LIB_SRC)) $(filter $(ISA_SRC_$(ARCH)),$(LIB_SRC))
 CLI_SRC := $(wildcard src/cli/*.c)
@@ -70,7 +70,7 @@ help:
 	@echo 'make sanitize   the same under AddressSanitizer (with leaks) and UBSanitizer, in build-san/'
 	@echo 'make lint       include graph, file sizes, forbidden calls and flags, symbols, cppcheck, clang build'
 	@echo 'make fuzz       libFuzzer on every parser, FUZZ_SECONDS=10 each, in build-fuzz/'
-	@echo 'make bench      figures on a random checkpoint of the GEOMETRY=0.8b (or 4b) sizes'
+	@echo 'make bench      `foresight bench` on a random checkpoint of the GEOMETRY=0.8b (or 4b) sizes'
 	@echo 'make install    into PREFIX=/usr/local (under DESTDIR); make uninstall removes it'
 
 # ---- library and command ------------------------------------------------------------------------------------------
@@ -112,8 +112,10 @@ $(BUILD)/tests/fault/test_nomem: TEST_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,
 endif
 # The command's parts that need no model.
 CLI_PARTS := $(patsubst %,$(BUILD)/src/cli/%.o,args options fail files json text view)
+BENCH_PARTS := $(patsubst %,$(BUILD)/src/cli/%.o,bench_limits bench_json bench_plot figures)
 $(BUILD)/tests/unit/test_cli: $(CLI_PARTS)
-$(BUILD)/tests/unit/test_cli: TEST_LDFLAGS = $(BUILD)/libforesight.a
+$(BUILD)/tests/unit/test_bench: $(CLI_PARTS) $(BENCH_PARTS)
+$(BUILD)/tests/unit/test_cli $(BUILD)/tests/unit/test_bench: TEST_LDFLAGS = $(BUILD)/libforesight.a
 # A fuzz target with a main of its own: the corpus and a fixed number of mutations of it, the same in every run.
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/driver.o $(BUILD)/libforesight.a
 	@$(LINK) $^ $(LDLIBS_ALL)
@@ -151,8 +153,8 @@ $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libforesight.a
 	@$(LINK) $^ $(LDLIBS_ALL)
 $(BUILD)/bench/model-%/complete: $(BUILD)/bench/make_checkpoint
 	$< $* $(@D) && touch $@
-bench: $(BENCH_BIN) $(BUILD)/bench/model-$(GEOMETRY)/complete
-	$(BUILD)/bench/bench $(BENCH_ARGS) $(BUILD)/bench/model-$(GEOMETRY)
+bench: $(BUILD)/foresight $(BUILD)/bench/model-$(GEOMETRY)/complete
+	$(BUILD)/foresight bench $(BENCH_ARGS) $(BUILD)/bench/model-$(GEOMETRY)
 
 # ---- installation -------------------------------------------------------------------------------------------------
 

@@ -98,6 +98,16 @@ typedef struct fore_model_options {
     void *user;
     bool no_mtp;              /* leaves the draft head out */
     const char *mtp_contract; /* JSON object of contract fields that win over the checkpoint's own; NULL: none */
+    /* Quantised matrices are repacked for the kernels at every open. In this folder (of which the last part is made) they are
+     * kept repacked for the next one, which then only maps them; NULL: nowhere. What cannot be used or written never fails
+     * an open: see pack_note of fore_model_info. Borrowed until open returns. */
+    const char *pack_dir;
+    bool pack_read_only; /* uses what is there, writes nothing */
+    bool pack_verify;    /* reads all of it, and refuses what is not what was written */
+    /* The output head that drafts come from: a part of the model's own, at fewer bits, where that has more than 32,768 ids. */
+    int draft_head_bits;  /* 4 or 8; 16: the model's own weights; 0: chosen (4) */
+    int draft_vocabulary; /* ids by rank that may be drafted, besides added tokens and what a session has seen; -1: all; 0: chosen (those
+                             of the folder's draft_vocabulary.json, else 32,768) */
 } fore_model_options;
 
 /* Opens a Hugging Face checkpoint folder; weights are mapped, not copied. options may be NULL. A folder without a
@@ -120,13 +130,28 @@ typedef struct fore_model_info {
     bool mtp_attached;           /* the draft head is ready */
     const char *mtp_source;      /* where its weights come from, with how its norms are encoded; "" when not attached */
     const char *mtp_note;        /* why it is not attached; "" when it is */
+    int draft_vocabulary, draft_head_bits; /* ids and bits of the draft-only output head; 0: the model's own head drafts */
     uint64_t text_parameters, vision_parameters, mtp_parameters, weight_bytes, tensor_count, file_count;
     /* Mixture of experts; 0 in a dense model, and then intermediate_size is not. */
     int experts, experts_per_token, expert_intermediate_size, shared_expert_intermediate_size;
     uint64_t active_parameters; /* of text_parameters, what one token uses: all of them in a dense model */
+    uint64_t repacked_bytes;    /* of quantised matrices as the kernels read them; 0: none is quantised */
+    int packs_used, packs_written; /* files of pack_dir that they are mapped from, and those of them made by this open */
+    const char *pack_note;         /* why there is none, though pack_dir asked for it; "" */
 } fore_model_info;
 
 FORE_API void fore_model_get_info(const fore_model *model, fore_model_info *out);
+
+/* The files in which a folder keeps this model repacked (one, and one for the draft head), whether or not it was opened with them. */
+typedef struct fore_packs {
+    int wanted, present;
+    uint64_t bytes;
+    char *path; /* of the first that is present, or else would be made; owned by the caller; NULL: nothing is quantised */
+} fore_packs;
+FORE_API fore_status fore_model_find_packs(const fore_model *model, const char *pack_dir, fore_packs *out, fore_error *err);
+/* Removes this model's other files of that kind: those of earlier weights, and halves that a crash has left. files, bytes: how
+ * many, and how large together. */
+FORE_API fore_status fore_model_prune_packs(const fore_model *model, const char *pack_dir, int *files, uint64_t *bytes, fore_error *err);
 
 /* Field `index` of the draft head's contract (how the head is fed), as text, and which source set it; false past the last. */
 FORE_API bool fore_model_get_contract(const fore_model *model, int index, const char **name, const char **value, const char **source);
@@ -134,7 +159,8 @@ FORE_API bool fore_model_get_contract(const fore_model *model, int index, const 
 /* Bytes that a session will take, before they are taken. */
 typedef struct fore_plan {
     uint64_t weights;                      /* mapped */
-    uint64_t kv, recurrent, scratch, draft, total; /* of one session with this context; total without the weights */
+    uint64_t draft_head;                   /* the draft-only output head, of the model and not of a session */
+    uint64_t kv, recurrent, scratch, draft, total; /* of one session with this context; total without the weights and the draft head */
 } fore_plan;
 FORE_API void fore_model_plan(const fore_model *model, int context, fore_plan *out); /* context 0: the default one */
 
@@ -169,24 +195,36 @@ typedef struct fore_sampling {
 /* The checkpoint's generation_config.json, else greedy. */
 FORE_API void fore_model_default_sampling(const fore_model *model, fore_sampling *out);
 
-/* Drafting: the checkpoint's own head proposes tokens, the model checks several at once. It changes the speed, never the answer
- * (with the rejection sampler: never the distribution). */
+/* Drafting: the checkpoint's own head proposes tokens, or what followed the last tokens where they stood before in prompt or answer
+ * (look-ups, which cost nothing), and the model checks several at once. It changes the speed, never the answer (with the rejection
+ * sampler: never the distribution). */
 enum { FORE_DRAFT_MAX = 8, FORE_DRAFT_AUTO = -1 };
 typedef enum fore_draft_sampler {
     FORE_SAMPLER_SEEDED,   /* every row is sampled with the noise of its position: the text is that of the seed at any depth */
     FORE_SAMPLER_REJECTION /* drafts are accepted with probability min(1, p/q): the same distribution, other texts by depth */
 } fore_draft_sampler;
 
+typedef enum fore_draft_lookup {
+    FORE_LOOKUP_AUTO, /* with FORE_DRAFT_AUTO on, at a fixed depth off */
+    FORE_LOOKUP_OFF,
+    FORE_LOOKUP_ON    /* at a fixed depth: where three tokens or more match, what followed them fills the round, up to FORE_DRAFT_MAX;
+                          else the head's drafts come first and what followed them behind */
+} fore_draft_lookup;
+
 /* What a draft head may be denied, to measure what it is worth. */
 enum { FORE_ABLATE_SPLICE = 1, FORE_ABLATE_DELTA = 2, FORE_ABLATE_HISTORY = 4 };
 
 typedef struct fore_draft {
-    int depth; /* drafts a round, 0 (none) to FORE_DRAFT_MAX, or FORE_DRAFT_AUTO: chosen by measured cost and acceptance */
+    int depth; /* drafts of the head a round, 0 (none) to FORE_DRAFT_MAX, or FORE_DRAFT_AUTO: head and look-ups as measured cost,
+                  recent acceptance and the head's own confidence make fastest; look-ups alone where there is no head */
     fore_draft_sampler sampler; /* greedy (temperature 0) is the same with either */
+    fore_draft_lookup lookup;
     unsigned ablate;            /* FORE_ABLATE_*: for experiments; accepts fewer drafts, the answer stays */
     bool wrong;                 /* for experiments: every draft is made wrong; not with the rejection sampler */
-    const int32_t *replay;      /* for experiments: drafts are taken from this answer instead of the head; borrowed until the */
-    size_t replay_count;        /* last next */
+    const int32_t *replay;      /* for experiments: the head's drafts are replaced by this answer's tokens (the head works all the same, */
+    size_t replay_count;        /* where there is one); borrowed until the last next */
+    const double *replay_right; /* with replay, for experiments: [FORE_DRAFT_MAX] shares of replayed drafts that stay right, each given */
+    uint64_t replay_seed;       /* that those before it in the round did; drawn by this seed; NULL: all stay. Borrowed likewise */
 } fore_draft;
 
 typedef struct fore_limits {
@@ -215,7 +253,7 @@ typedef struct fore_request {
     size_t stop_count;
     bool ignore_eos;
     int prefill_chunk; /* 0: the default */
-    fore_draft draft;  /* FORE_DRAFT_AUTO by fore_request_init when the model has a draft head */
+    fore_draft draft;  /* FORE_DRAFT_AUTO by fore_request_init; without drafts when its model is NULL */
     fore_limits limits;
     fore_progress progress;
     void *user;
@@ -232,8 +270,11 @@ FORE_API fore_status fore_model_render(const fore_model *model, const fore_reque
 typedef struct fore_session fore_session;
 
 typedef struct fore_session_options {
-    int threads; /* 0: the processors that this process may use */
+    int threads; /* 0: as many as `cpus` has, without these the processors that this process may use */
     int context; /* tokens; 0: the model's context length, at most 32,768 */
+    /* Processors as cpusets list them, "0-3,8": each thread is held on one of its own, the calling thread too until it frees
+     * the session. NULL: the system places threads. */
+    const char *cpus;
 } fore_session_options;
 
 FORE_API fore_status fore_session_new(const fore_model *model, const fore_session_options *options, fore_session **out,
@@ -273,9 +314,17 @@ typedef struct fore_draft_stats {
     uint64_t drafted[FORE_DRAFT_MAX], accepted[FORE_DRAFT_MAX]; /* by depth: made; right together with all before it */
 } fore_draft_stats;
 
+typedef struct fore_source_stats {
+    uint64_t rounds;            /* with at least one draft of this source */
+    uint64_t drafted, accepted; /* judged; right together with all before them in their round */
+    uint64_t dropped;           /* made by the head and not checked: it was not confident enough */
+} fore_source_stats;
+
 typedef struct fore_stats {
     fore_draft_stats draft[2]; /* [1]: after a picture, [0]: no picture before it */
+    fore_source_stats head, lookups; /* the same drafts by where they came from */
     uint64_t rounds;           /* passes of the trunk while generating */
+    uint64_t outside;          /* tokens said that the draft vocabulary lacked, so that no draft could be right */
     uint64_t history_missing;  /* rows of the prompt that the draft head has not seen */
     double draft_seconds, verify_seconds, commit_seconds; /* parts of decode_seconds */
     uint64_t prompt_tokens, image_tokens, reused_tokens, generated_tokens, images;
@@ -310,6 +359,49 @@ typedef struct fore_trace {
 FORE_API fore_status fore_session_trace(fore_session *session, const fore_request *request, fore_trace **out, fore_error *err);
 FORE_API void fore_trace_free(fore_trace *trace);
 
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
+
+/* What a session's passes spend on one operator since its profile began. Bytes are counted once a pass: what must be read at
+ * least (and written, of recurrent state), whatever the caches do. A multiply-add counts 2 operations. */
+typedef struct fore_operator {
+    const char *name; /* "qkv", "mtp.qkv" of the draft head, "vision.qkv" of the tower; static */
+    uint64_t calls;
+    double seconds; /* of all threads together, by the clock; operators never overlap */
+    uint64_t weight_bytes, state_bytes;
+    double float_operations, integer_operations; /* with f32 sums; with quantised weights */
+} fore_operator;
+
+/* Begins a profile anew (on) or ends it. Ordinary work pays next to nothing for it, and nothing without it. */
+FORE_API fore_status fore_session_profile(fore_session *session, bool on, fore_error *err);
+/* Operator `index` of those that were called, in the order of a pass; false past the last one. */
+FORE_API bool fore_session_get_operator(const fore_session *session, int index, fore_operator *out);
+
+/* One pass over `rows` tokens at the session's length, as a round with rows - 1 drafts makes it, and its commit of all of them (0
+ * for one row, which needs none). The timeline is as before; the expert counts of fore_stats are not. FORE_ERR_LIMIT: the context has no room. */
+enum { FORE_PASS_MAX = 16 };
+typedef struct fore_pass_time {
+    double pass, commit; /* seconds; the pass with the logits of every row */
+} fore_pass_time;
+FORE_API fore_status fore_session_time_pass(fore_session *session, int rows, fore_pass_time *out, fore_error *err);
+
+/* What this machine can do with `threads` threads (0: the processors of this process) and the instruction set `isa` (NULL: the
+ * best), each the best of a few short tries. */
+enum { FORE_MACHINE_READ = 1, FORE_MACHINE_FLOAT = 2, FORE_MACHINE_INTEGER = 4 };
+typedef struct fore_machine {
+    char cpu[96];            /* as the system names it */
+    const char *isa;         /* static */
+    int processors, threads; /* that this process may use; that were used */
+    uint64_t cache_bytes;    /* of the last level, 0 when nobody says */
+    double read_speed;       /* bytes a second: a streaming read of memory much larger than the last-level cache */
+    double float_speed, integer_speed; /* operations a second: f32 multiply-adds; int8 ones summed in int32 or int16 */
+} fore_machine;
+/* what: FORE_MACHINE_*, the others stay 0; 0: the names and counts alone. Takes memory for the read and gives it back. */
+FORE_API fore_status fore_machine_measure(const char *isa, int threads, unsigned what, fore_machine *out, fore_error *err);
+
+/* A digest of what a model is: its config.json, as it lies in the folder, and its tensors' names, types and shapes (not their
+ * values). Measured figures of one model hold for another one with the same digest. */
+FORE_API fore_status fore_model_digest(const fore_model *model, uint8_t digest[32], fore_error *err);
+
 /* ---- tensors in files -------------------------------------------------------------------------------------------- */
 
 /* A named tensor for fore_tensors_write, and what fore_tensors_read gives back. */
@@ -329,6 +421,49 @@ FORE_API fore_status fore_tensors_open(const char *path, fore_tensor_file **out,
 FORE_API const fore_tensor *fore_tensors_get(const fore_tensor_file *file, const char *name); /* NULL: not there */
 FORE_API const fore_tensor *fore_tensors_at(const fore_tensor_file *file, size_t index);      /* NULL: past the end */
 FORE_API void fore_tensors_close(fore_tensor_file *file);
+
+/* ---- making quantised checkpoints -------------------------------------------------------------------------------- */
+
+typedef struct fore_quantize_options {
+    int bits;  /* 4 or 8 */
+    int group; /* 32, 64 or 128 neighbours of a row share a scale and a bias; 0: 64 */
+    int head_bits;   /* of the output head, and of the embedding that is tied to it: 4, 8, 16 (as it is); 0: bits */
+    int mtp_bits;    /* of the draft head: likewise */
+    int vision_bits; /* of the vision tower: 8 or 16; 0: 16 */
+    bool mtp_layers_only; /* the draft head's fc stays as it is */
+    uint64_t shard_bytes; /* of tensors in a file, at most (unless one tensor has more); 0: 4,000,000,000 */
+    int threads;          /* 0: the processors that this process may use */
+    fore_progress progress; /* stages "quantize" (bytes of the source) and "finish" (files); may be NULL */
+    void *user;
+} fore_quantize_options;
+
+/* A matrix of the checkpoint. */
+typedef struct fore_quantized {
+    const char *name;  /* of the module, as in the output */
+    int bits, group;   /* 0: as it was */
+    const char *why;   /* why it is as it was; "" when it is quantised */
+    uint64_t weights;
+    double error; /* root of the mean square of the difference, relative to that of the weights */
+} fore_quantized;
+
+typedef struct fore_quantize_report {
+    const fore_quantized *modules; /* [count], in the order of the files */
+    size_t count, quantized;       /* quantized: those with bits */
+    double mean_error;             /* of the quantised ones, each weighing the same */
+    uint64_t source_bytes, bytes;  /* of all tensors */
+    int files, files_kept;         /* weight files, and how many of them an earlier, interrupted run had finished */
+} fore_quantize_report;
+
+FORE_API void fore_quantize_options_init(fore_quantize_options *options, int bits);
+/* Makes a quantised checkpoint in the folder `out` from the one in `source`: weights in MLX's affine form (w = scale * q +
+ * bias), config.json and index that say so, the other files copied, and quantization_report.json. `out` must be empty, not
+ * there, or what an interrupted run with the same source and options left: that is gone on with. Memory does not depend on the
+ * model. On failure what was finished stays, and no file is half written; config.json comes last. FORE_ERR_INVALID: options or
+ * folders; FORE_ERR_UNSUPPORTED: the source; FORE_ERR_FORMAT: the source, also a weight that is not finite (named);
+ * FORE_ERR_LIMIT: no room on the disk. *report (may be NULL) is owned by the caller (fore_quantize_report_free). */
+FORE_API fore_status fore_quantize(const char *source, const char *out, const fore_quantize_options *options,
+                                   fore_quantize_report **report, fore_error *err);
+FORE_API void fore_quantize_report_free(fore_quantize_report *report);
 
 #ifdef __cplusplus
 }

@@ -15,8 +15,8 @@ verdict() { # NAME: what is in $out breaks the rule
     fi
 }
 
-# base <- kernels, text, image, checkpoint <- model <- multimodal <- decode <- cache <- serve, cli; the last two know the
-# public header only.
+# base <- kernels, text, image, checkpoint <- model <- multimodal <- decode <- cache, forge <- serve, cli; the last two know
+# the public header only.
 allowed() { # ROOM
     low='base kernels text image checkpoint'
     case $1 in
@@ -26,6 +26,7 @@ allowed() { # ROOM
     multimodal) echo "$low model multimodal" ;;
     decode) echo "$low model multimodal decode" ;;
     cache) echo "$low model multimodal decode cache" ;;
+    forge) echo "$low model multimodal decode forge" ;;
     cli | serve) echo "$1" ;;
     *) echo none ;;
     esac

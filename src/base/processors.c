@@ -97,19 +97,102 @@ int fore_cgroup_processors(const char *groups, const char *root) {
     return limit;
 }
 
-static int affinity(void) {
+int fore_cpu_count(const fore_cpu_set *set) {
+    int n = 0;
+    for (size_t i = 0; i < sizeof set->bits / sizeof set->bits[0]; i++) n += __builtin_popcountll(set->bits[i]);
+    return n;
+}
+
+int fore_cpu_next(const fore_cpu_set *set, int cpu) {
+    while (cpu < FORE_CPU_MAX && !fore_cpu_has(set, cpu)) cpu++;
+    return cpu;
+}
+
+/* A number of at most FORE_CPU_MAX - 1 at *at, which moves behind it; -1 when there is none. */
+static int read_cpu(const char **at) {
+    int n = -1;
+    for (; **at >= '0' && **at <= '9'; ++*at) {
+        n = (n < 0 ? 0 : n) * 10 + (**at - '0');
+        if (n >= FORE_CPU_MAX) return -1;
+    }
+    return n;
+}
+
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+
+fore_status fore_cpu_parse(const char *list, fore_cpu_set *out, fore_error *err) {
+    *out = (fore_cpu_set){0};
+    const char *at = list;
+    while (is_blank(*at)) at++;
+    for (;; at++) {
+        const char *item = at;
+        int first = read_cpu(&at), last = first;
+        if (first >= 0 && *at == '-') {
+            at++;
+            last = read_cpu(&at);
+        }
+        if (first < 0 || last < first)
+            return fore_fail(err, FORE_ERR_INVALID,
+                             "processors: expected numbers below %d and ranges, such as 0-3,8, found '%.64s' at '%.24s'", FORE_CPU_MAX,
+                             list, item);
+        for (int cpu = first; cpu <= last; cpu++) fore_cpu_add(out, cpu);
+        if (*at != ',') break;
+    }
+    while (is_blank(*at)) at++;
+    if (*at)
+        return fore_fail(err, FORE_ERR_INVALID, "processors: expected numbers and ranges, such as 0-3,8, found '%.64s' at '%.24s'", list,
+                         at);
+    return FORE_OK;
+}
+
+void fore_cpu_print(const fore_cpu_set *set, char *text, size_t size) {
+    size_t used = 0;
+    if (size) *text = 0;
+    for (int cpu = fore_cpu_next(set, 0); cpu < FORE_CPU_MAX;) {
+        int last = cpu;
+        while (fore_cpu_has(set, last + 1)) last++;
+        char item[32];
+        int n = last == cpu ? snprintf(item, sizeof item, "%s%d", used ? "," : "", cpu)
+                            : snprintf(item, sizeof item, "%s%d-%d", used ? "," : "", cpu, last);
+        if (used + (size_t)n + sizeof ",..." > size) {
+            if (used + sizeof ",..." <= size) memcpy(text + used, ",...", sizeof ",...");
+            return;
+        }
+        memcpy(text + used, item, (size_t)n + 1);
+        used += (size_t)n;
+        cpu = fore_cpu_next(set, last + 1);
+    }
+}
+
+bool fore_cpu_mask(fore_cpu_set *out) {
+    *out = (fore_cpu_set){0};
     for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) { /* the kernel's mask may be larger than ours */
         cpu_set_t *set = CPU_ALLOC((size_t)cpus);
-        if (!set) return 1;
+        if (!set) return false;
         size_t size = CPU_ALLOC_SIZE((size_t)cpus);
-        int n = sched_getaffinity(0, size, set) ? 0 : CPU_COUNT_S(size, set);
+        bool known = sched_getaffinity(0, size, set) == 0;
+        for (int cpu = 0; known && cpu < cpus && cpu < FORE_CPU_MAX; cpu++)
+            if (CPU_ISSET_S((size_t)cpu, size, set)) fore_cpu_add(out, cpu);
         CPU_FREE(set);
-        if (n > 0) return n;
+        if (known) return fore_cpu_count(out) > 0;
     }
-    return 1;
+    return false;
+}
+
+bool fore_cpu_bind(pthread_t thread, const fore_cpu_set *set) {
+    cpu_set_t *mask = CPU_ALLOC(FORE_CPU_MAX);
+    if (!mask) return false;
+    size_t size = CPU_ALLOC_SIZE(FORE_CPU_MAX);
+    CPU_ZERO_S(size, mask);
+    for (int cpu = fore_cpu_next(set, 0); cpu < FORE_CPU_MAX; cpu = fore_cpu_next(set, cpu + 1)) CPU_SET_S((size_t)cpu, size, mask);
+    bool bound = pthread_setaffinity_np(thread, size, mask) == 0;
+    CPU_FREE(mask);
+    return bound;
 }
 
 int fore_pool_processors(void) {
-    int n = affinity(), quota = fore_cgroup_processors("/proc/self/cgroup", "/sys/fs/cgroup");
+    fore_cpu_set mask;
+    int n = fore_cpu_mask(&mask) ? fore_cpu_count(&mask) : 1;
+    int quota = fore_cgroup_processors("/proc/self/cgroup", "/sys/fs/cgroup");
     return quota < n ? quota : n;
 }

@@ -135,6 +135,7 @@ static int store_value(cli_options *options, const cli_flag *f, const char *valu
             return cli_fail_usage(options->verb, "--%s: expected auto or a whole number from %.0f to %.0f, found '%s'",
                                   f->name, f->low, f->high, value);
         *(int *)at = (int)number;
+        options->has_depth = true;
         return CLI_OK;
     }
     case CLI_WORD:
@@ -175,6 +176,11 @@ static int store_value(cli_options *options, const cli_flag *f, const char *valu
 static int take_operand(cli_options *options, const char *text) {
     const cli_verb *verb = options->verb;
     if (!verb->operand) return cli_fail_usage(verb, "what is '%s'? this command takes flags only", text);
+    if (options->operand && verb->second && !options->second) {
+        options->second = text;
+        return CLI_OK;
+    }
+    if (options->second) return cli_fail_usage(verb, "what is '%s'? %s and %s are given", text, verb->operand, verb->second);
     if (options->operand)
         return cli_fail_usage(verb,
                               "one %s expected, '%s' is a second one; put quotes around words that belong together",
@@ -241,7 +247,8 @@ void cli_print_help(const cli_verb *verb, FILE *out) {
     fprintf(out, "usage: foresight %s %s\n%s", verb->name, verb->usage, verb->about);
     for (const cli_flag *f = cli_flags; f->name; f++) {
         const char *help = f->help;
-        if (!(f->verbs & verb->bit) || !help || help == cli_sampling || help == cli_drafting || help == cli_hidden) continue;
+        if (!(f->verbs & verb->bit) || !help || help == cli_hidden) continue;
+        if (help == cli_sampling || help == cli_drafting || help == cli_machine) continue;
         char letter[8] = "    ", left[64];
         if (f->letter) snprintf(letter, sizeof letter, "-%c, ", f->letter);
         snprintf(left, sizeof left, "  %s--%s%s%s", letter, f->name, f->value ? " " : "", f->value ? f->value : "");
@@ -249,6 +256,7 @@ void cli_print_help(const cli_verb *verb, FILE *out) {
         fprintf(out, "%-*s %.*s\n", HELP_COLUMN - 1, left, (int)line, help);
         if (help[line]) fprintf(out, "%*s%s\n", HELP_COLUMN, "", help + line + 1);
     }
+    print_group(verb, cli_machine, out);
     print_group(verb, cli_drafting, out);
     print_group(verb, cli_sampling, out);
 }

@@ -30,7 +30,7 @@ typedef struct cli_flag {
 } cli_flag;
 
 /* Headings of flags that the help lists by name only; what is hidden is not listed at all. */
-extern const char cli_sampling[], cli_drafting[], cli_hidden[];
+extern const char cli_sampling[], cli_drafting[], cli_machine[], cli_hidden[];
 
 /* The table, ended by a flag without a name (options.c). */
 extern const cli_flag cli_flags[];

@@ -179,6 +179,7 @@ static int run(const cli_options *options) {
     if (code == CLI_OK) code = cli_model_session(options, &c.model);
     if (code == CLI_OK) code = cli_request_init(&c.request, options, c.model.model);
     if (code == CLI_OK) {
+        cli_tuned_request(options, &c.model.tuned, &c.request.request.draft);
         if (options->system) set_system(&c, options->system);
         code = converse(&c);
     }

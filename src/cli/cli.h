@@ -27,9 +27,10 @@ typedef struct cli_list {
 /* What the flags of all verbs set. Absent: NULL, false, empty, -1 for whole numbers, NAN for real ones. */
 typedef struct cli_options {
     const struct cli_verb *verb;
-    const char *operand; /* PROMPT, TEXT or DIR; NULL when absent */
+    const char *operand; /* PROMPT, TEXT, DIR or SOURCE; NULL when absent */
+    const char *second;  /* OUT */
     bool help;
-    const char *model, *isa;
+    const char *model, *isa, *cpus, *pack;
     int threads, context, chunk;
     cli_list images;
     const char *system;
@@ -38,8 +39,13 @@ typedef struct cli_options {
     cli_list stops, biases;
     bool ignore_eos, json, stats, raw, decode, generation_prompt;
     int color; /* cli_color */
+    bool prune, verify; /* of pack */
     bool no_mtp, show_drafts;
     int draft_depth; /* FORE_DRAFT_AUTO when absent */
+    int draft_vocabulary; /* -1: auto, or absent */
+    int draft_head_bits;  /* index of the word; -1 when absent */
+    int lookup;        /* fore_draft_lookup; -1 when absent */
+    bool has_depth;
     int draft_sampler; /* fore_draft_sampler; -1 when absent */
     cli_list contract;
     unsigned ablate; /* FORE_ABLATE_* */
@@ -50,8 +56,17 @@ typedef struct cli_options {
     bool has_seed;
     uint64_t seed;
     const char *ids, *pixels, *out;
+    int bits, group, head_bits, mtp_bits, mtp_policy, vision_bits; /* indexes of the flags' words */
+    const char *check;
+    bool verbose;
     const char *tokenizer, *template, *messages, *tools;
     cli_list variables;
+    bool quick;
+    const char *plot;
+    int runs, prompt_tokens, decode_tokens;
+    const char *depths, *sides, *acceptance; /* lists */
+    bool dry_run, show, forget;
+    cli_list questions;
 } cli_options;
 
 /* Bits of the verbs in a flag's `verbs`. */
@@ -63,7 +78,11 @@ enum {
     CLI_RENDER = 16,
     CLI_INSPECT = 32,
     CLI_VERIFY = 64,
-    CLI_ALL = 127
+    CLI_QUANTIZE = 128,
+    CLI_BENCH = 256,
+    CLI_TUNE = 512,
+    CLI_PACK = 1024,
+    CLI_ALL = 2047
 };
 
 /* --color, in the order of its words. */
@@ -73,6 +92,7 @@ typedef struct cli_verb {
     const char *name;
     unsigned bit;
     const char *operand;                    /* name of the one operand, or NULL when there is none */
+    const char *second;                     /* name of a second one, or NULL */
     const char *usage;                      /* after the verb's name */
     const char *summary;                    /* one line */
     const char *about;                      /* lines of the help, ended by a newline */
@@ -80,7 +100,7 @@ typedef struct cli_verb {
 } cli_verb;
 
 extern const cli_verb cli_run_verb, cli_chat_verb, cli_logits_verb, cli_tokenize_verb, cli_render_verb,
-    cli_inspect_verb, cli_verify_verb;
+    cli_inspect_verb, cli_verify_verb, cli_quantize_verb, cli_bench_verb, cli_tune_verb, cli_pack_verb;
 
 /* Say it on standard error as "foresight: ..." and return the exit code, so that a verb ends with `return
  * cli_fail(...)`. */

@@ -40,6 +40,29 @@ void cli_drafts_print(const char *of, const fore_draft_stats drafts[2]) {
     }
 }
 
+static void print_source(const char *name, const fore_source_stats *s) {
+    if (!s->drafted && !s->dropped) return;
+    fprintf(stderr, "  %-8s %7llu drafted in %llu round%s, %5.1f %% accepted", name, (unsigned long long)s->drafted, (unsigned long long)s->rounds,
+            s->rounds == 1 ? "" : "s", 100 * share(s->accepted, s->drafted));
+    if (s->dropped) fprintf(stderr, "; %llu more made and not checked", (unsigned long long)s->dropped);
+    fputc('\n', stderr);
+}
+
+void cli_sources_print(const fore_stats *stats) {
+    print_source("head", &stats->head);
+    print_source("look-up", &stats->lookups);
+    if (stats->outside) fprintf(stderr, "  %-8s %7llu tokens that the draft vocabulary lacked\n", "outside", (unsigned long long)stats->outside);
+}
+
+cJSON *cli_source_json(const fore_source_stats *s) {
+    cJSON *object = cli_need(cJSON_CreateObject());
+    cli_json_whole(object, "rounds", s->rounds);
+    cli_json_whole(object, "drafted", s->drafted);
+    cli_json_whole(object, "accepted", s->accepted);
+    cli_json_whole(object, "dropped", s->dropped);
+    return object;
+}
+
 cJSON *cli_drafts_json(const fore_draft_stats *d) {
     cJSON *object = cli_need(cJSON_CreateObject());
     cli_json_whole(object, "rounds", d->rounds);

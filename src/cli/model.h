@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/text.h"
+#include "cli/tuned.h"
 
 /* The checkpoint folder: the flag (or operand), else $FORESIGHT_MODEL, else models/tiny here, else the installed one.
  * Returns CLI_OK, or CLI_FAILED having said what to do. */
@@ -16,6 +17,7 @@ typedef struct cli_model {
     fore_model *model;     /* owned */
     fore_session *session; /* owned; NULL until cli_model_session */
     double load_seconds;
+    cli_tuned tuned; /* of cli_model_session */
 } cli_model;
 
 /* What the flags say of the draft head and its contract. Verbs that draft nothing leave the head out. Returns an exit
@@ -25,6 +27,7 @@ int cli_model_options(const cli_options *options, fore_model_options *how, char 
 int cli_check_contract(const cli_options *options, const fore_model *model);
 /* Finds and opens the model, with progress. Returns an exit code; close in any case. */
 int cli_model_open(const cli_options *options, cli_model *out);
+/* With what the flags say or, for run and chat, what foresight tune found. */
 int cli_model_session(const cli_options *options, cli_model *model);
 void cli_model_close(cli_model *model);
 

@@ -3,6 +3,7 @@
 #include <limits.h>
 
 #include "cli/args.h"
+#include "cli/figures.h"
 
 #define AT(member) offsetof(cli_options, member)
 
@@ -10,19 +11,20 @@ enum {
     SHOW = CLI_RUN | CLI_CHAT,   /* verbs that show an answer */
     ASK = SHOW | CLI_VERIFY,     /* verbs that generate */
     PROMPT = ASK | CLI_LOGITS,   /* verbs that read a prompt */
-    HEAD = ASK | CLI_INSPECT,    /* verbs that attach the draft head */
-    OPEN = PROMPT | CLI_TOKENIZE | CLI_RENDER | CLI_INSPECT,
+    HEAD = ASK | CLI_INSPECT | CLI_BENCH | CLI_TUNE | CLI_PACK, /* verbs that attach the draft head */
+    OPEN = PROMPT | CLI_TOKENIZE | CLI_RENDER | CLI_INSPECT | CLI_BENCH | CLI_TUNE | CLI_PACK,
 };
 
 const char cli_sampling[] = "sampling (the checkpoint has defaults):";
 const char cli_drafting[] = "drafting (the answer stays the same):";
+const char cli_machine[] = "machine (the answer stays the same):";
 const char cli_hidden[] = "";
 
 const cli_flag cli_flags[] = {
     {"model", 'm', CLI_TEXT, AT(model), OPEN, "DIR", "checkpoint folder; else $FORESIGHT_MODEL, models/tiny", 0, 0, 0},
     {"tokenizer", 0, CLI_TEXT, AT(tokenizer), CLI_TOKENIZE, "FILE", "a tokenizer.json instead of a model", 0, 0, 0},
     {"template", 0, CLI_TEXT, AT(template), CLI_RENDER, "FILE", "a chat template instead of a model", 0, 0, 0},
-    {"image", 'i', CLI_LIST, AT(images), PROMPT, "FILE", "a JPEG, PNG or WebP picture; may be repeated", 0, 0, 0},
+    {"image", 'i', CLI_LIST, AT(images), PROMPT | CLI_TUNE, "FILE", "a JPEG, PNG or WebP picture; may be repeated", 0, 0, 0},
     {"system", 0, CLI_TEXT, AT(system), PROMPT, "TEXT", "system message", 0, 0, 0},
     {"think", 0, CLI_SET, AT(think), PROMPT, NULL, "ask for an answer with reasoning; --no-think: without", 0, 0, 1},
     {"no-think", 0, CLI_SET, AT(think), PROMPT, NULL, NULL, 0, 0, -1},
@@ -31,11 +33,23 @@ const cli_flag cli_flags[] = {
     {"pixels", 0, CLI_TEXT, AT(pixels), CLI_LOGITS, "FILE",
      "a safetensors file instead of pictures, with\npixel_values F32 [P,1536], image_grid_thw [n,3]", 0, 0, 0},
     {"out", 'o', CLI_TEXT, AT(out), CLI_LOGITS, "FILE", "the safetensors file to write", 0, 0, 0},
-    {"max-tokens", 'n', CLI_WHOLE, AT(max_tokens), ASK, "N", "stop after N tokens; else when the context is full", 1,
+    {"max-tokens", 'n', CLI_WHOLE, AT(max_tokens), ASK | CLI_TUNE, "N", "stop after N tokens; else when the context is full", 1,
      INT_MAX, 0},
     {"stop", 0, CLI_LIST, AT(stops), ASK, "TEXT", "stop before TEXT; may be repeated", 0, 0, 0},
     {"ignore-eos", 0, CLI_ON, AT(ignore_eos), ASK, NULL, "go on after an end token", 0, 0, 0},
-    {"json", 0, CLI_ON, AT(json), CLI_RUN | CLI_TOKENIZE | CLI_INSPECT | CLI_VERIFY, NULL, "print one JSON object", 0, 0, 0},
+    {"bits", 0, CLI_WORD, AT(bits), CLI_QUANTIZE, "4|8", "bits of a weight", 0, 0, 0},
+    {"group", 0, CLI_WORD, AT(group), CLI_QUANTIZE, "32|64|128", "weights that share a scale and a bias; else 64", 0, 0, 0},
+    {"head-bits", 0, CLI_WORD, AT(head_bits), CLI_QUANTIZE, "4|8|16",
+     "of the output head, also where it is tied to the\nembedding; 16: as it is; else as --bits", 0, 0, 0},
+    {"mtp-bits", 0, CLI_WORD, AT(mtp_bits), CLI_QUANTIZE, "4|8|16", "of the draft head; else as --bits", 0, 0, 0},
+    {"mtp-policy", 0, CLI_WORD, AT(mtp_policy), CLI_QUANTIZE, "all|cyankiwi",
+     "\nof the draft head: cyankiwi leaves its fc as it is", 0, 0, 0},
+    {"vision-bits", 0, CLI_WORD, AT(vision_bits), CLI_QUANTIZE, "8|16", "of the vision tower; else 16, as it is", 0, 0, 0},
+    {"check", 0, CLI_TEXT, AT(check), CLI_QUANTIZE, "FILE",
+     "then compare the logits of both over this text", 0, 0, 0},
+    {"verbose", 0, CLI_ON, AT(verbose), CLI_QUANTIZE, NULL, "print a line for every matrix", 0, 0, 0},
+    {"json", 0, CLI_ON, AT(json), CLI_RUN | CLI_TOKENIZE | CLI_INSPECT | CLI_VERIFY | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE,
+     NULL, "print one JSON object", 0, 0, 0},
     {"stats", 0, CLI_ON, AT(stats), SHOW, NULL, "print tokens, seconds and drafts on standard error", 0, 0, 0},
     {"decode", 0, CLI_ON, AT(decode), CLI_TOKENIZE, NULL, "TEXT is token ids; print what they say", 0, 0, 0},
     {"messages", 0, CLI_TEXT, AT(messages), CLI_RENDER, "FILE", "messages, a JSON list; -: standard input", 0, 0, 0},
@@ -46,9 +60,18 @@ const cli_flag cli_flags[] = {
     {"context", 0, CLI_WHOLE, AT(context), PROMPT | CLI_INSPECT, "N",
      "tokens of context; else the model's, at most 32768", 1, INT_MAX, 0},
     {"chunk", 0, CLI_WHOLE, AT(chunk), PROMPT, "N", "prompt tokens computed at a time", 1, INT_MAX, 0},
-    {"threads", 't', CLI_WHOLE, AT(threads), PROMPT, "N", "threads; else the processors of this process", 1, 1024, 0},
-    {"isa", 0, CLI_TEXT, AT(isa), PROMPT | CLI_INSPECT, "NAME",
-     "ref, avx2, avx512[vnni], neon; else $FORESIGHT_ISA", 0, 0, 0},
+    {"plot", 0, CLI_TEXT, AT(plot), CLI_BENCH, "FILE", "also draw an SVG picture", 0, 0, 0},
+    {"quick", 0, CLI_ON, AT(quick), CLI_BENCH, NULL, "few short runs: a first look, no figures to quote", 0, 0, 0},
+    {"question", 0, CLI_LIST, AT(questions), CLI_TUNE, "TEXT", "ask this, not the built-in questions; repeatable", 0, 0, 0},
+    {"show", 0, CLI_ON, AT(show), CLI_TUNE, NULL, "print what is kept for this model and machine", 0, 0, 0},
+    {"forget", 0, CLI_ON, AT(forget), CLI_TUNE, NULL, "forget it", 0, 0, 0},
+    {"dry-run", 0, CLI_ON, AT(dry_run), CLI_TUNE, NULL, "measure, keep nothing", 0, 0, 0},
+    {"runs", 0, CLI_WHOLE, AT(runs), CLI_BENCH | CLI_TUNE, "N", "runs of each measurement; else 5", 1, CLI_RUNS, 0},
+    {"prompt", 0, CLI_WHOLE, AT(prompt_tokens), CLI_BENCH, "N", "tokens of the prompt; else 512", 1, 1 << 20, 0},
+    {"decode", 0, CLI_WHOLE, AT(decode_tokens), CLI_BENCH, "N", "tokens of each answer; else 64", 1, 1 << 16, 0},
+    {"depths", 0, CLI_TEXT, AT(depths), CLI_BENCH, "N,N,..", "drafts a round to try; else 1,2,3,4", 0, 0, 0},
+    {"acceptance", 0, CLI_TEXT, AT(acceptance), CLI_BENCH, "X,X,..", "accepted drafts by depth, to say what to expect", 0, 0, 0},
+    {"vision", 0, CLI_TEXT, AT(sides), CLI_BENCH, "N,N,..", "sides of pictures, pixels; else 448,1024", 0, 0, 0},
     {"temperature", 0, CLI_REAL, AT(temperature), ASK, "X", cli_sampling, 0, FLT_MAX, 0},
     {"top-k", 0, CLI_WHOLE, AT(top_k), ASK, "N", cli_sampling, 0, INT_MAX, 0},
     {"top-p", 0, CLI_REAL, AT(top_p), ASK, "X", cli_sampling, FLT_MIN, 1, 0},
@@ -59,11 +82,20 @@ const cli_flag cli_flags[] = {
     {"logit-bias", 0, CLI_LIST, AT(biases), ASK, "ID=X", cli_sampling, 0, 0, 0},
     {"seed", 0, CLI_SEED, 0, ASK, "N", cli_sampling, 0, 0, 0},
     {"draft-depth", 0, CLI_DEPTH, AT(draft_depth), SHOW, "N|auto", cli_drafting, 0, FORE_DRAFT_MAX, 0},
+    {"lookup", 0, CLI_WORD, AT(lookup), SHOW, "auto|off|on", cli_drafting, 0, 0, 0},
     {"draft-sampler", 0, CLI_WORD, AT(draft_sampler), ASK, "seeded|rejection", cli_drafting, 0, 0, 0},
-    {"no-mtp", 0, CLI_ON, AT(no_mtp), HEAD, NULL, cli_drafting, 0, 0, 0},
-    {"mtp-contract", 0, CLI_LIST, AT(contract), HEAD, "FIELD=VALUE", cli_drafting, 0, 0, 0},
+    {"draft-vocabulary", 0, CLI_DEPTH, AT(draft_vocabulary), HEAD, "N|auto", cli_drafting, 1, INT_MAX, 0},
+    {"draft-head-bits", 0, CLI_WORD, AT(draft_head_bits), HEAD, "auto|4|8|16", cli_drafting, 0, 0, 0},
+    {"no-mtp", 0, CLI_ON, AT(no_mtp), HEAD & ~CLI_TUNE, NULL, cli_drafting, 0, 0, 0},
+    {"mtp-contract", 0, CLI_LIST, AT(contract), HEAD & ~(CLI_BENCH | CLI_TUNE), "FIELD=VALUE", cli_drafting, 0, 0, 0},
     {"show-drafts", 0, CLI_ON, AT(show_drafts), SHOW, NULL, cli_drafting, 0, 0, 0},
     {"color", 0, CLI_WORD, AT(color), SHOW, "auto|always|never", cli_drafting, 0, 0, 0},
+    {"threads", 't', CLI_WHOLE, AT(threads), PROMPT | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE, "N", cli_machine, 1, 1024, 0},
+    {"cpus", 0, CLI_TEXT, AT(cpus), SHOW | CLI_LOGITS, "LIST", cli_machine, 0, 0, 0},
+    {"isa", 0, CLI_TEXT, AT(isa), PROMPT | CLI_INSPECT | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE, "NAME", cli_machine, 0, 0, 0},
+    {"pack", 0, CLI_TEXT, AT(pack), PROMPT | CLI_INSPECT | CLI_TUNE | CLI_PACK, "beside|cache|DIR", cli_machine, 0, 0, 0},
+    {"verify", 0, CLI_ON, AT(verify), CLI_PACK, NULL, "read a file that is there, and make it again if damaged", 0, 0, 0},
+    {"prune", 0, CLI_ON, AT(prune), CLI_PACK, NULL, "remove those of this model's earlier weights", 0, 0, 0},
     {"ablate", 0, CLI_BITS, AT(ablate), ASK, "splice|delta|history", cli_hidden, 0, 0, 0},
     {"draft-wrong", 0, CLI_ON, AT(draft_wrong), ASK, NULL, cli_hidden, 0, 0, 0},
     {"draft-replay", 0, CLI_TEXT, AT(draft_replay), CLI_RUN, "FILE", cli_hidden, 0, 0, 0},

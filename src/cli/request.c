@@ -62,6 +62,15 @@ void cli_pictures_cut(cli_pictures *pictures, size_t count) {
     }
 }
 
+float *cli_draw_picture(const fore_model_info *info, fore_image *out) {
+    enum { SIDE = 8 };
+    size_t row = 3 * 2 * (size_t)info->patch_size * (size_t)info->patch_size, count = SIDE * SIDE * row;
+    float *pixels = cli_need(malloc(count * sizeof *pixels));
+    for (size_t i = 0; i < count; i++) pixels[i] = (float)((i / row * 5 + i % row / 37) % 9) / 4 - 1;
+    *out = (fore_image){.patches = pixels, .grid = {1, SIDE, SIDE}, .name = "the built-in picture"};
+    return pixels;
+}
+
 int cli_pictures_add_all(cli_pictures *pictures, const cli_list *paths) {
     int code = CLI_OK;
     for (size_t i = 0; i < paths->count && code == CLI_OK; i++) code = cli_pictures_add(pictures, paths->items[i]);
@@ -152,7 +161,8 @@ int cli_request_init(cli_request *out, const cli_options *options, const fore_mo
         request->options = out->options;
     }
     fore_draft *d = &request->draft;
-    d->depth = options->draft_depth; /* auto without a head is 0 */
+    d->depth = options->draft_depth; /* auto without a head drafts by look-up alone */
+    if (options->lookup >= 0) d->lookup = (fore_draft_lookup)options->lookup;
     if (options->draft_sampler >= 0) d->sampler = (fore_draft_sampler)options->draft_sampler;
     d->ablate = options->ablate;
     d->wrong = options->draft_wrong;

@@ -21,6 +21,9 @@ int cli_pictures_add(cli_pictures *pictures, const char *path);          /* an e
 void cli_pictures_cut(cli_pictures *pictures, size_t count);             /* drops those beyond the first `count` */
 int cli_pictures_add_all(cli_pictures *pictures, const cli_list *paths); /* an exit code */
 
+/* A picture that needs no file: stripes, as patches, for the model. Owned (free), and borrowed by *out. */
+float *cli_draw_picture(const fore_model_info *info, fore_image *out);
+
 /* {"role": role, "content": ...}: `images` picture parts before the text, or just the text without pictures. text may
  * be any bytes; invalid UTF-8 is replaced. Owned (cJSON_Delete). */
 cJSON *cli_message(const char *role, const char *text, size_t images);

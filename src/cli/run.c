@@ -40,6 +40,7 @@ static int run(const cli_options *options) {
     if (code == CLI_OK) code = cli_model_session(options, &model);
     if (code == CLI_OK) code = cli_request_init(&request, options, model.model);
     if (code == CLI_OK) {
+        cli_tuned_request(options, &model.tuned, &request.request.draft);
         if (options->raw) {
             request.request.prompt = cli_text_string(&prompt);
         } else {

@@ -1,6 +1,7 @@
 /* Text in memory; see text.h. */
 #include "cli/text.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,15 @@ void cli_text_add(cli_text *text, const char *data, size_t size) {
 
 void cli_text_puts(cli_text *text, const char *string) {
     cli_text_add(text, string, strlen(string));
+}
+
+void cli_text_print(cli_text *text, const char *format, ...) {
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    cli_text_puts(text, line);
 }
 
 void cli_text_free(cli_text *text) {

@@ -16,6 +16,7 @@ typedef struct cli_text {
 
 void cli_text_add(cli_text *text, const char *data, size_t size);
 void cli_text_puts(cli_text *text, const char *string);
+void cli_text_print(cli_text *text, const char *format, ...) __attribute__((format(printf, 2, 3))); /* at most 1023 bytes */
 void cli_text_free(cli_text *text);
 const char *cli_text_string(const cli_text *text); /* "" when nothing was added; borrowed until the next change */
 

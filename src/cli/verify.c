@@ -1,7 +1,6 @@
 /* foresight verify: is the answer the same however it is computed? Prompts, ways to sample, and what came of the
  * trials. */
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +8,7 @@
 #include "cli/signals.h"
 #include "cli/verify.h"
 
-enum { SEEDS = 3, DEFAULT_TOKENS = 64, BUILT_IN_SIDE = 8, BUILT_IN_IDS = 24 };
+enum { SEEDS = 3, DEFAULT_TOKENS = 64, BUILT_IN_IDS = 24 };
 
 /* What is asked: the prompts, each in the form that its request borrows. */
 typedef struct subject {
@@ -21,16 +20,6 @@ typedef struct subject {
     int32_t ids[BUILT_IN_IDS];
     cli_request request; /* the settings */
 } subject;
-
-/* A picture that needs no file: stripes, as patches. */
-static void draw(subject *s, const fore_model_info *info) {
-    size_t row = 3 * 2 * (size_t)info->patch_size * (size_t)info->patch_size;
-    size_t count = (size_t)BUILT_IN_SIDE * BUILT_IN_SIDE * row;
-    s->pixels = cli_need(malloc(count * sizeof *s->pixels));
-    for (size_t i = 0; i < count; i++) s->pixels[i] = (float)((i / row * 5 + i % row / 37) % 9) / 4 - 1;
-    s->built_in =
-        (fore_image){.patches = s->pixels, .grid = {1, BUILT_IN_SIDE, BUILT_IN_SIDE}, .name = "the built-in picture"};
-}
 
 /* Adds the prompt of `r` in every way to sample: greedy, then by seeds. */
 static void add_questions(cli_trials *t, const cli_options *options, const char *label, const fore_request *r) {
@@ -62,7 +51,7 @@ static void add_built_in(cli_trials *t, const cli_options *options, const fore_m
     add_questions(t, options, "text", &r);
     if (!info->has_vision || !info->has_tokenizer || !info->has_template) return;
     r = s->request.request;
-    draw(s, info);
+    s->pixels = cli_draw_picture(info, &s->built_in);
     s->messages[1] = cli_conversation(options->system, "Describe the picture.", 1);
     r.messages = s->messages[1];
     r.images = &s->built_in;
@@ -86,7 +75,7 @@ static void add_given(cli_trials *t, const cli_options *options, subject *s) {
 /* ---- what came of it --------------------------------------------------------------------------------------------- */
 
 static const char *depth_name(int depth, char out[12]) {
-    if (depth > FORE_DRAFT_MAX) return "auto";
+    if (depth > FORE_DRAFT_MAX) return depth == CLI_VERIFY_AUTO ? "auto" : "look";
     snprintf(out, 12, "%d", depth);
     return out;
 }
@@ -118,22 +107,12 @@ static const cli_difference *earliest(const cli_trials *t, const cli_row **row, 
     return best;
 }
 
-static void add_line(cli_text *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add_line(cli_text *out, const char *format, ...) {
-    char line[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    cli_text_puts(out, line);
-}
-
 static void add_head_line(cli_text *out, const cli_trials *t, const fore_model_info *info) {
     if (info->mtp_attached)
-        add_line(out, "%-9s by the head of %s", "drafts", info->mtp_source);
+        cli_text_print(out, "%-9s by the head of %s", "drafts", info->mtp_source);
     else
-        add_line(out, "%-9s from the answers, every fifth one wrong; no head: %s", "drafts", info->mtp_note);
-    if (t->drafted) add_line(out, "; %.1f %% accepted", 100 * (double)t->accepted / (double)t->drafted);
+        cli_text_print(out, "%-9s from the answers, every fifth one wrong; no head: %s", "drafts", info->mtp_note);
+    if (t->drafted) cli_text_print(out, "; %.1f %% accepted", 100 * (double)t->accepted / (double)t->drafted);
     cli_text_puts(out, "\n");
 }
 
@@ -141,27 +120,27 @@ static void add_questions_lines(cli_text *out, const cli_trials *t) {
     char name[64];
     for (size_t i = 0; i < t->question_count; i++) {
         const cli_question *q = &t->questions[i];
-        add_line(out, "%-9s %llu tokens", q->label, (unsigned long long)q->prompt_tokens);
-        if (q->image_tokens) add_line(out, ", %llu of them of pictures", (unsigned long long)q->image_tokens);
-        add_line(out, "; answer of %zu, %s\n", q->id_count, sampling_name(&q->request.sampling, name));
+        cli_text_print(out, "%-9s %llu tokens", q->label, (unsigned long long)q->prompt_tokens);
+        if (q->image_tokens) cli_text_print(out, ", %llu of them of pictures", (unsigned long long)q->image_tokens);
+        cli_text_print(out, "; answer of %zu, %s\n", q->id_count, sampling_name(&q->request.sampling, name));
     }
 }
 
 static void add_table(cli_text *out, const cli_trials *t) {
     char a[24], b[24], c[12];
-    add_line(out, "\n%-9s %7s %7s", "set", "threads", "chunk");
-    for (int d = 0; d < CLI_VERIFY_DEPTHS; d++) add_line(out, " %5s", depth_name(d, c));
+    cli_text_print(out, "\n%-9s %7s %7s", "set", "threads", "chunk");
+    for (int d = 0; d < CLI_VERIFY_DEPTHS; d++) cli_text_print(out, " %5s", depth_name(d, c));
     cli_text_puts(out, "\n");
     for (size_t i = 0; i < t->row_count; i++) {
         const cli_row *row = &t->rows[i];
-        add_line(out, "%-9s %7s %7s", row->setting.isa, count_name(row->setting.threads, "all", a),
+        cli_text_print(out, "%-9s %7s %7s", row->setting.isa, count_name(row->setting.threads, "all", a),
                  count_name(row->setting.chunk, "default", b));
         for (int d = 0; d < CLI_VERIFY_DEPTHS; d++) {
             if (row->first[d].found)
                 snprintf(a, sizeof a, "@%zu", row->first[d].token);
             else
                 snprintf(a, sizeof a, "%s", !i && !d ? "first" : "same");
-            add_line(out, " %5s", a);
+            cli_text_print(out, " %5s", a);
         }
         cli_text_puts(out, "\n");
     }
@@ -175,16 +154,16 @@ static int print_result(const cli_options *options, const cli_trials *t, const c
     int depth = 0;
     char a[24], b[24], c[12], name[64];
     const cli_difference *first = earliest(t, &row, &depth);
-    add_line(&out, "%-9s %s\n", "model", model->dir.data);
+    cli_text_print(&out, "%-9s %s\n", "model", model->dir.data);
     add_head_line(&out, t, info);
     add_questions_lines(&out, t);
     add_table(&out, t);
     if (!first) {
-        add_line(&out, "The promise holds: %llu answers, every token and the final state the same.\n",
+        cli_text_print(&out, "The promise holds: %llu answers, every token and the final state the same.\n",
                  (unsigned long long)t->runs);
     } else {
         const cli_question *q = &t->questions[first->question];
-        add_line(
+        cli_text_print(
             &out,
             "The promise is BROKEN (@N: at token N), first at token %zu, depth %s, %s, threads %s, chunk %s, %s, %s:\n",
             first->token, depth_name(depth, c), row->setting.isa, count_name(row->setting.threads, "all", a),
@@ -192,11 +171,11 @@ static int print_result(const cli_options *options, const cli_trials *t, const c
         if (first->wanted == first->said)
             cli_text_puts(&out, "all tokens are the same, the final state is not.\n");
         else if (first->wanted < 0)
-            add_line(&out, "depth 0 ended there, this went on with token id %d.\n", (int)first->said);
+            cli_text_print(&out, "depth 0 ended there, this went on with token id %d.\n", (int)first->said);
         else if (first->said < 0)
-            add_line(&out, "depth 0 went on with token id %d, this ended there.\n", (int)first->wanted);
+            cli_text_print(&out, "depth 0 went on with token id %d, this ended there.\n", (int)first->wanted);
         else
-            add_line(&out, "depth 0 said token id %d, this %d.\n", (int)first->wanted, (int)first->said);
+            cli_text_print(&out, "depth 0 said token id %d, this %d.\n", (int)first->wanted, (int)first->said);
         if (options->draft_sampler == FORE_SAMPLER_REJECTION)
             cli_text_puts(&out, "(The rejection sampler keeps the distribution, not the text of a seed.)\n");
     }
@@ -318,7 +297,8 @@ const cli_verb cli_verify_verb = {
     .usage = "[flags] [PROMPT]",
     .summary = "check that the answer never depends on how it is computed",
     .about = "Answers PROMPT (or two of its own) greedily and by three seeds, at every draft\n"
-             "depth, with several chunk sizes, threads and instruction sets; compares every\n"
-             "token and the final state. Exit codes: 0 all the same, 1 not or it failed.\n",
+             "depth and with look-ups, with several chunk sizes, threads and instruction\n"
+             "sets; compares every token and the final state. Exit codes: 0 all the same,\n"
+             "1 not or it failed.\n",
     .run = run,
 };

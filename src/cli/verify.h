@@ -5,7 +5,8 @@
 #include "cli/model.h"
 #include "cli/request.h"
 
-enum { CLI_VERIFY_DEPTHS = FORE_DRAFT_MAX + 2 }; /* 0, 1 .. FORE_DRAFT_MAX, auto */
+/* 0, 1 .. FORE_DRAFT_MAX, then auto, then two drafts of the head with look-ups. */
+enum { CLI_VERIFY_AUTO = FORE_DRAFT_MAX + 1, CLI_VERIFY_LOOK, CLI_VERIFY_DEPTHS };
 
 /* A prompt and a way to sample: what has one right answer. */
 typedef struct cli_question {

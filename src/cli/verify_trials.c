@@ -69,6 +69,12 @@ static bool is_asked(const cli_trials *t, const cli_row *row, const cli_question
     return q->everywhere || row->setting.isa == t->isas[0];
 }
 
+/* Column `depth` of the table. */
+static void set_depth(fore_draft *draft, int depth) {
+    draft->depth = depth == CLI_VERIFY_LOOK ? 2 : depth == CLI_VERIFY_AUTO ? FORE_DRAFT_AUTO : depth;
+    if (depth == CLI_VERIFY_LOOK) draft->lookup = FORE_LOOKUP_ON;
+}
+
 static int run_row(cli_trials *t, cli_row *row, const cli_options *options, cli_model *model, bool head,
                    cli_progress *progress) {
     fore_session_options how = {.threads = row->setting.threads,
@@ -83,7 +89,7 @@ static int run_row(cli_trials *t, cli_row *row, const cli_options *options, cli_
             if (!is_asked(t, row, q)) continue;
             fore_request request = q->request;
             request.prefill_chunk = row->setting.chunk;
-            request.draft.depth = depth <= FORE_DRAFT_MAX ? depth : FORE_DRAFT_AUTO;
+            set_depth(&request.draft, depth);
             request.draft.replay = q->replay;
             request.draft.replay_count = q->replay ? q->id_count : 0;
             request.progress = stop_on_interrupt;

@@ -11,7 +11,8 @@ fore_status fore_drafter_reserve(fore_drafter *d, const fore_model *model, int c
     fore_drafter n = {.rows = rows};
     size_t C = (size_t)model->network.config.text.hidden_size, V = (size_t)model->network.config.text.vocab_size, T = (size_t)rows;
     /* The history survives a change of the number of rows. */
-    fore_status s = d->ready ? FORE_OK : fore_state_new(&model->mtp.text, context, &n.head, err);
+    fore_status s = fore_draft_words_reserve(&d->words, model, err);
+    if (!s && !d->ready) s = fore_state_new(&model->mtp.text, context, &n.head, err);
     if (!s) s = fore_mtp_scratch_new(&model->mtp, rows, &n.own, err);
     n.bytes = ((size_t)FORE_DRAFT_CARRY * C + 2 * T * C + 2 * C + V) * sizeof(float) + 3 * T * sizeof(int32_t) + 8 * (size_t)FORE_ARENA_ALIGN;
     if (!s) {
@@ -31,6 +32,8 @@ fore_status fore_drafter_reserve(fore_drafter *d, const fore_model *model, int c
     n.hidden = fore_carve(&at, C);
     n.logits = fore_carve(&at, V);
     n.positions = (int32_t *)(void *)fore_carve(&at, 3 * T);
+    n.words = d->words;
+    d->words = (fore_draft_words){0};
     if (d->ready) {
         n.head = d->head;
         n.keeping = d->keeping;
@@ -49,6 +52,7 @@ fore_status fore_drafter_reserve(fore_drafter *d, const fore_model *model, int c
 void fore_drafter_free(fore_drafter *d) {
     fore_state_free(&d->head);
     fore_mtp_scratch_free(&d->own);
+    fore_draft_words_free(&d->words);
     free(d->memory);
     *d = (fore_drafter){0};
 }
@@ -121,18 +125,20 @@ static fore_status embed_prompt(fore_session *s, const fore_splice *splice, cons
     return st;
 }
 
-void fore_drafter_begin(fore_session *s, const fore_splice *splice) {
+void fore_drafter_begin(fore_session *s, const fore_splice *splice, const int32_t *ids) {
     fore_drafter *d = &s->drafter;
     size_t n = splice->prompt_len;
     d->prompt_len = (int)n;
     for (size_t a = 0; a < 3; a++) d->prompt_tail[a] = splice->mrope_table[a * n + n - 1];
     d->head.length = d->true_rows; /* drafted rows go */
+    for (size_t i = 0; i < n; i++) fore_draft_words_add(&d->words, s->model, ids[i], false);
 }
 
 /* Appends keys and values of the rows for tokens first .. first+n-1, whose next tokens the prompt knows. */
 static fore_status append_known(fore_session *s, const fore_splice *splice, const int32_t *ids, int first, int n, const float *hidden,
                                 fore_error *err) {
     if (!n) return FORE_OK;
+    fore_profile_op(&s->engine, FORE_OP_EMBED);
     fore_status st = embed_prompt(s, splice, ids, (size_t)first + 1, (size_t)n, err);
     if (st) return st;
     append(s, splice, first, hidden, n, n, false);
@@ -162,11 +168,20 @@ fore_status fore_drafter_prefill(fore_session *s, const fore_splice *splice, con
 static void embed_carried(fore_session *s) {
     fore_drafter *d = &s->drafter;
     size_t C = (size_t)s->model->network.config.text.hidden_size;
+    fore_profile_op(&s->engine, FORE_OP_EMBED);
     for (int i = 0; i < d->carried; i++) {
         int index = d->base + d->true_rows + i + 1;
         int32_t id = index < s->state.length ? s->ids[index] : s->pending;
         fore_weight_row(s->engine.kern, &s->model->network.embed, id, d->embeddings + (size_t)i * C);
     }
+}
+
+void fore_drafter_said(fore_session *s, int32_t id) {
+    fore_draft_words *w = &s->drafter.words;
+    if (!s->drafter.keeping || !w->memory) return;
+    bool own = !s->draft.replay && !s->draft.wrong; /* drafts that are not the head's say nothing of its vocabulary */
+    s->stats.outside += own && id < s->model->usable && w->places[id] < 0;
+    fore_draft_words_add(w, s->model, id, own);
 }
 
 void fore_drafter_follow(fore_session *s, const float *hidden, int n) {
@@ -191,36 +206,78 @@ void fore_drafter_follow(fore_session *s, const float *hidden, int n) {
     d->carried += n;
 }
 
-/* The draft from the head's output row: the target's own sampler on the head's logits, with the noise of the same place. */
-static int32_t choose_draft(fore_session *s, const float *post, int depth, uint64_t place) {
-    fore_drafter *d = &s->drafter;
-    fore_trunk_logits(&s->engine, &s->model->network, post, 1, d->logits);
-    if (s->rejection) return fore_rejection_draft(s->rejection, s->sampler, d->logits, depth, place);
-    return fore_sampler_choose(s->sampler, d->logits, place);
+/* exp(x) within 4 %, 0 and below only: the bits of a float are nearly linear in its logarithm. Sure enough for how sure a head is. */
+static float rough_exp(float x) {
+    x = x > -80 ? x : -80; /* not a number counts as far below */
+    int32_t bits = (int32_t)(x * 12102203.0f) + 1064866805;
+    float y;
+    memcpy(&y, &bits, sizeof y);
+    return y;
 }
 
-int fore_drafter_propose(fore_session *s, int depth, int32_t drafts[FORE_DRAFT_MAX]) {
+/* The share of place `at` in the softmax over logits [n], roughly. */
+static double probability(const fore_kern *kern, const float *logits, int n, int at) {
+    float top = logits[kern->argmax(logits, (size_t)n)], sums[4] = {0};
+    int i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int k = 0; k < 4; k++) sums[k] += rough_exp(logits[i + k] - top);
+    for (; i < n; i++) sums[0] += rough_exp(logits[i] - top);
+    double sum = (double)sums[0] + (double)sums[1] + (double)sums[2] + (double)sums[3];
+    return (double)rough_exp(logits[at] - top) / sum;
+}
+
+/* The draft from the head's output row: the target's own sampler on the head's logits, with the noise of the same place. */
+static int32_t choose_draft(fore_session *s, const float *post, int depth, uint64_t place, double *sure) {
     fore_drafter *d = &s->drafter;
-    const fore_network *network = &s->model->network;
-    size_t C = (size_t)network->config.text.hidden_size;
-    int first = d->base + d->true_rows, n = d->carried, made = 0;
-    d->head.length = d->true_rows;
-    if (is_local(s)) d->head.length = 0;
+    fore_subset some, *subset = NULL;
+    const float *logits = d->logits;
+    if (d->words.memory && !d->words.whole) {
+        fore_profile_op(&s->engine, FORE_OP_HEAD);
+        fore_draft_words_logits(&d->words, &s->engine, post, &some);
+        subset = &some;
+        logits = d->words.logits;
+    } else {
+        fore_trunk_logits(&s->engine, &s->model->network, post, 1, d->logits);
+    }
+    fore_profile_op(&s->engine, FORE_OP_SAMPLE);
+    int32_t id = s->rejection ? fore_rejection_draft(s->rejection, s->sampler, subset, logits, depth, place)
+                              : fore_sampler_choose_of(s->sampler, subset, logits, place);
+    if (sure) *sure = probability(s->engine.kern, logits, subset ? subset->count : s->model->usable, subset ? subset->places[id] : id);
+    return id;
+}
+
+/* The first row of a round: the rows that waited, of which only the last one's output is wanted. Returns that output. */
+static const float *begin_round(fore_session *s) {
+    fore_drafter *d = &s->drafter;
+    int n = d->carried;
+    d->head.length = is_local(s) ? 0 : d->true_rows;
+    d->counts = 0;
     embed_carried(s);
-    append(s, NULL, first, d->carry, n, n - 1, true);
+    append(s, NULL, d->base + d->true_rows, d->carry, n, n - 1, true);
     if (!is_local(s)) d->true_rows += n; /* all of them are true rows: the trunk's hiddens, said tokens */
     d->carried = 0;
-    const float *post = d->post + (size_t)(n - 1) * C;
-    for (;;) {
-        int32_t id = choose_draft(s, post, made, (uint64_t)(s->state.length + 1 + made));
-        drafts[made++] = id;
-        if (made == depth || fore_session_is_end(s, id)) break;
-        fore_sampler_count(s->sampler, id, true); /* penalties count what would have been said */
-        memcpy(d->hidden, d->next, C * sizeof *d->hidden);
-        fore_weight_row(s->engine.kern, &network->embed, id, d->embeddings);
-        append(s, NULL, first + n - 1 + made, d->hidden, 1, 0, true);
-        post = d->post;
-    }
-    for (int i = 0; i + 1 < made; i++) fore_sampler_uncount(s->sampler, drafts[i], true);
-    return made;
+    return d->post + (size_t)(n - 1) * (size_t)s->model->network.config.text.hidden_size;
+}
+
+/* A row of a draft and the hidden that the head gave back. */
+static const float *go_on(fore_session *s, int depth, int32_t before) {
+    fore_drafter *d = &s->drafter;
+    size_t C = (size_t)s->model->network.config.text.hidden_size;
+    fore_sampler_count(s->sampler, before, true); /* penalties count what would have been said */
+    d->counted[d->counts++] = before;
+    fore_profile_op(&s->engine, FORE_OP_EMBED);
+    memcpy(d->hidden, d->next, C * sizeof *d->hidden);
+    fore_weight_row(s->engine.kern, &s->model->network.embed, before, d->embeddings);
+    append(s, NULL, s->state.length - 1 + depth, d->hidden, 1, 0, true);
+    return d->post;
+}
+
+int32_t fore_drafter_step(fore_session *s, int depth, int32_t before, double *sure) {
+    const float *post = depth ? go_on(s, depth, before) : begin_round(s);
+    return choose_draft(s, post, depth, (uint64_t)(s->state.length + 1 + depth), sure);
+}
+
+void fore_drafter_done(fore_session *s) {
+    fore_drafter *d = &s->drafter;
+    while (d->counts) fore_sampler_uncount(s->sampler, d->counted[--d->counts], true);
 }

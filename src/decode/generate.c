@@ -5,8 +5,8 @@
 #include <string.h>
 
 typedef struct round {
-    int drafts;                      /* made, 0 .. FORE_DRAFT_MAX */
-    int32_t draft[FORE_DRAFT_MAX];
+    fore_drafts drafts;
+    bool checked;                    /* a pass of the trunk was made */
     bool windowed;                   /* rows wait for their commit */
     uint64_t place;                  /* sequence index of the first token that the round can say */
 } round;
@@ -18,47 +18,19 @@ bool fore_session_is_end(const fore_session *s, int32_t id) {
     return false;
 }
 
-/* Drafts that this round may make: within the request's tokens and the context, as deep as asked. */
-static int depth_of(fore_session *s) {
-    int depth = s->draft.depth, most = s->context - 1 - s->state.length;
-    if (s->max_tokens && s->max_tokens - s->generated - 1 < most) most = s->max_tokens - s->generated - 1;
-    if (most > FORE_DRAFT_MAX) most = FORE_DRAFT_MAX;
-    if (depth == FORE_DRAFT_AUTO) return most > 0 ? fore_pace_choose(&s->pace, most) : 0;
-    return depth < most ? depth : most > 0 ? most : 0;
-}
-
-/* The drafts of a round, by the head or from a recorded answer; on purpose wrong when that is asked for. */
-static int make_drafts(fore_session *s, int depth, int32_t *draft) {
-    int n = 0;
-    if (s->draft.replay) {
-        while (n < depth && s->replayed + (size_t)n < s->draft.replay_count) {
-            draft[n] = s->draft.replay[s->replayed + (size_t)n];
-            n++;
-        }
-    } else {
-        n = fore_drafter_propose(s, depth, draft);
-    }
-    int V = s->model->network.config.text.vocab_size;
-    for (int i = 0; i < n; i++) { /* a replayed answer may hold anything */
-        if (draft[i] < 0 || draft[i] >= V) n = i;
-    }
-    if (s->draft.wrong)
-        for (int i = 0; i < n; i++) draft[i] = (draft[i] + 1 + (int32_t)(s->state.length % 7)) % V;
-    return n;
-}
-
 /* One pass of the trunk over the pending token and the drafts; logits of every row. */
 static void check(fore_session *s, round *r) {
     const fore_network *network = &s->model->network;
     size_t C = (size_t)network->config.text.hidden_size;
-    int n = r->drafts + 1;
+    int n = r->drafts.count + 1;
+    fore_profile_op(&s->engine, FORE_OP_EMBED);
     int32_t positions[FORE_DRAFT_MAX + 1];
     for (int i = 0; i < n; i++) {
-        int32_t id = i ? r->draft[i - 1] : s->pending;
+        int32_t id = i ? r->drafts.id[i - 1] : s->pending;
         fore_weight_row(network->kern, &network->embed, id, s->embeddings + (size_t)i * C);
         positions[i] = s->state.length + i + s->delta; /* on all axes, also long after the last picture */
     }
-    r->windowed = r->drafts > 0;
+    r->windowed = r->drafts.count > 0;
     const fore_batch batch = {
         .T = n,
         .embeddings = s->embeddings,
@@ -78,10 +50,10 @@ static void compute(fore_session *s, round *r) {
     if (s->has_logits) return;
     r->place++;
     double t0 = fore_session_clock();
-    int depth = depth_of(s);
-    if (depth) r->drafts = make_drafts(s, depth, r->draft);
+    fore_drafts_make(s, &r->drafts);
     double t1 = fore_session_clock();
     check(s, r);
+    r->checked = true;
     s->stats.rounds++;
     s->stats.draft_seconds += t1 - t0;
     s->stats.verify_seconds += fore_session_clock() - t1;
@@ -92,10 +64,10 @@ static int32_t choose(fore_session *s, const round *r, int i, bool *agrees) {
     const float *logits = s->logits + (size_t)i * (size_t)s->model->network.config.text.vocab_size;
     uint64_t place = r->place + (uint64_t)i;
     *agrees = false;
-    if (s->rejection && i < r->drafts)
-        return fore_rejection_choose(s->rejection, s->sampler, logits, i, place, r->draft[i], agrees);
+    if (s->rejection && i < r->drafts.count)
+        return fore_rejection_choose(s->rejection, s->sampler, logits, i, place, r->drafts.id[i], agrees);
     int32_t id = fore_sampler_choose(s->sampler, logits, place);
-    *agrees = i < r->drafts && id == r->draft[i];
+    *agrees = i < r->drafts.count && id == r->drafts.id[i];
     return id;
 }
 
@@ -122,6 +94,8 @@ static fore_status say(fore_session *s, int32_t id, bool *stopped, fore_error *e
 /* A token becomes part of the answer; *finish tells whether it ends it. `length`: tokens before it. */
 static fore_status take_token(fore_session *s, int32_t id, uint64_t length, fore_finish *finish, fore_error *err) {
     fore_sampler_count(s->sampler, id, true);
+    if (s->lookups) fore_lookup_push(&s->lookup, id);
+    fore_drafter_said(s, id);
     s->pending = id;
     s->generated++;
     s->replayed++;
@@ -152,19 +126,15 @@ static void commit(fore_session *s, const round *r, int said) {
     double t0 = fore_session_clock();
     for (int i = 1; i < said; i++) s->ids[r->place + (uint64_t)i - 1] = s->round_ids[i - 1];
     if (r->windowed) fore_trunk_commit(&s->engine, &s->model->network, &s->state, &s->scratch, &s->window, said);
+    fore_profile_part(&s->engine, FORE_PART_DRAFT);
     fore_drafter_follow(s, fore_session_head_input(s), said);
     s->stats.commit_seconds += fore_session_clock() - t0;
 }
 
-static void keep_statistics(fore_session *s, const round *r, int said, int agreed, bool ended) {
-    if (!r->drafts) return;
-    fore_draft_stats *d = &s->stats.draft[s->stats.images > 0];
-    d->rounds++;
-    d->tokens += (uint64_t)said;
-    for (int i = 0; i < r->drafts && (!ended || i < said); i++) { /* a draft behind the end of the answer was never judged */
-        d->drafted[i]++;
-        d->accepted[i] += i < agreed;
-    }
+/* What became of the draft for the token of row i. */
+static fore_mark mark_of(const fore_drafts *d, int i, bool agrees) {
+    if (agrees) return FORE_MARK_ACCEPTED;
+    return !d->count ? FORE_MARK_PLAIN : i < d->count ? FORE_MARK_CORRECTION : FORE_MARK_BONUS;
 }
 
 fore_status fore_session_next(fore_session *s, fore_chunk *chunk, fore_error *err) {
@@ -176,26 +146,29 @@ fore_status fore_session_next(fore_session *s, fore_chunk *chunk, fore_error *er
     s->text.data[0] = 0;
     double t0 = fore_session_clock(), draft0 = s->stats.draft_seconds, verify0 = s->stats.verify_seconds;
     round r = {0};
+    fore_profile_start(&s->engine);
     compute(s, &r);
+    fore_profile_op(&s->engine, FORE_OP_SAMPLE);
     double t1 = fore_session_clock();
     fore_finish finish = FORE_FINISH_NONE;
     fore_status st = FORE_OK;
     int said = 0, agreed = 0;
-    for (bool agrees = true; agrees && said <= r.drafts && finish == FORE_FINISH_NONE && !st;) {
+    for (bool agrees = true; agrees && said <= r.drafts.count && finish == FORE_FINISH_NONE && !st;) {
         int32_t id = choose(s, &r, said, &agrees);
         s->round_ids[said] = id;
-        s->round_marks[said] = (uint8_t)(agrees ? FORE_MARK_ACCEPTED : !r.drafts ? FORE_MARK_PLAIN : said < r.drafts ? FORE_MARK_CORRECTION : FORE_MARK_BONUS);
+        s->round_marks[said] = (uint8_t)mark_of(&r.drafts, said, agrees);
         agreed += agrees;
         st = take_token(s, id, r.place + (uint64_t)said, &finish, err);
         s->round_ends[said++] = s->text.size;
     }
     double t2 = fore_session_clock();
+    fore_profile_op(&s->engine, FORE_OP_COMMIT);
     commit(s, &r, said);
-    keep_statistics(s, &r, said, agreed, finish != FORE_FINISH_NONE);
     double t3 = fore_session_clock();
-    if (s->draft.depth == FORE_DRAFT_AUTO && s->stats.rounds)
-        fore_pace_learn(&s->pace, r.drafts, said < r.drafts ? said : r.drafts, agreed, s->stats.verify_seconds - verify0 + (t3 - t2),
-                        s->stats.draft_seconds - draft0);
+    fore_profile_part(&s->engine, FORE_PART_TRUNK);
+    if (r.checked)
+        fore_drafts_learn(s, &r.drafts, s->round_ids, said, agreed, finish != FORE_FINISH_NONE, s->stats.verify_seconds - verify0 + (t3 - t2),
+                          s->stats.draft_seconds - draft0);
     s->stats.decode_seconds += t1 - t0 + (t3 - t2);
     s->stats.sample_seconds += t2 - t1;
     if (st || finish != FORE_FINISH_NONE) s->active = false;

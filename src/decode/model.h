@@ -6,6 +6,7 @@
 #include <cjson/cJSON.h>
 
 #include "decode/generation_config.h"
+#include "decode/draft_vocabulary.h"
 #include "image/image.h"
 #include "model/mtp.h"
 
@@ -16,6 +17,7 @@ struct fore_model {
     fore_network network;
     fore_mtp mtp; /* the draft head; mtp.attached tells */
     char mtp_source[320];
+    fore_draft_head draft_head; /* rows.N 0: drafts come from the network's own output head */
     fore_tokenizer *tokenizer;    /* owned; NULL when the folder has none */
     fore_template *chat_template; /* owned; NULL when there is none or it does not compile */
     fore_error template_error;    /* why chat_template is NULL */

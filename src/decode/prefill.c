@@ -84,17 +84,18 @@ static bool cancelled(void *user, int layer) {
 }
 
 /* The draft head's history goes on where the reused prefix ends; what it has not followed it will not know. */
-static void begin_history(fore_session *s, const fore_splice *splice, size_t reused) {
+static void begin_history(fore_session *s, const fore_splice *splice, const int32_t *ids, size_t reused) {
     fore_drafter *d = &s->drafter;
     bool wanted = s->draft.depth != 0 && s->model->mtp.attached;
     if (!reused || !d->keeping) {
         fore_drafter_restart(d, (int)reused);
+        if (!reused) fore_draft_words_forget(&d->words);
         s->stats.history_missing = wanted ? reused : 0;
     } else {
         s->stats.history_missing = wanted ? (uint64_t)d->base : 0;
     }
     d->keeping = wanted;
-    if (wanted) fore_drafter_begin(s, splice);
+    if (wanted) fore_drafter_begin(s, splice, ids);
 }
 
 fore_status fore_session_prefill(fore_session *s, const fore_request *r, const fore_prepared *p, fore_prefill_look look, void *user,
@@ -121,7 +122,7 @@ fore_status fore_session_prefill(fore_session *s, const fore_request *r, const f
     if (st) return st;
     /* From here on the timeline changes. */
     if (!reused) fore_state_reset(&s->state);
-    begin_history(s, splice, reused);
+    begin_history(s, splice, p->ids, reused);
     s->has_logits = false;
     s->pending = -1;
     s->delta = splice->mrope_delta;
@@ -131,6 +132,7 @@ fore_status fore_session_prefill(fore_session *s, const fore_request *r, const f
     for (size_t at = reused; at < p->n;) {
         size_t left = p->n - at;
         int T = left < (size_t)s->chunk ? (int)left : s->chunk;
+        fore_profile_op(&s->engine, FORE_OP_EMBED);
         st = fore_splice_chunk(splice, p->ids + at, (size_t)T, s->embeddings, err);
         if (st) return st;
         const int32_t *table = splice->mrope_table + at;
@@ -150,7 +152,9 @@ fore_status fore_session_prefill(fore_session *s, const fore_request *r, const f
             return fore_fail(err, FORE_ERR_CANCELLED, "cancelled during prefill");
         }
         memcpy(s->ids + at, p->ids + at, (size_t)T * sizeof *s->ids);
+        fore_profile_part(&s->engine, FORE_PART_DRAFT);
         st = fore_drafter_prefill(s, splice, p->ids, at, T, fore_session_head_input(s), err);
+        fore_profile_part(&s->engine, FORE_PART_TRUNK);
         if (!st && look) st = look(user, (int)at, T, s->embeddings, s->hidden, err);
         if (st) return st;
         at += (size_t)T;

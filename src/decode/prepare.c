@@ -14,7 +14,7 @@
 void fore_request_init(fore_request *request, const fore_model *model) {
     *request = (fore_request){0};
     fore_limits_init(&request->limits);
-    if (model && model->mtp.attached) request->draft.depth = FORE_DRAFT_AUTO;
+    if (model) request->draft.depth = FORE_DRAFT_AUTO;
     if (model) fore_model_default_sampling(model, &request->sampling);
     else request->sampling = (fore_sampling){.top_p = 1, .repetition_penalty = 1};
 }

@@ -17,8 +17,12 @@ int32_t fore_rejection_step(const float *p, const float *q, int n, int32_t draft
 /* Memory for FORE_DRAFT_MAX distributions over `vocab`. */
 fore_status fore_rejection_new(int vocab, uint64_t seed, fore_rejection **out, fore_error *err);
 void fore_rejection_free(fore_rejection *r);
-/* Draws the draft at `depth` (from 0) from the head's processed distribution and keeps the distribution. */
-int32_t fore_rejection_draft(fore_rejection *r, fore_sampler *sampler, const float *logits, int depth, uint64_t place);
+/* Draws the draft at `depth` (from 0) from the head's processed distribution and keeps the distribution. subset: as for the sampler;
+ * NULL: logits of all ids. */
+int32_t fore_rejection_draft(fore_rejection *r, fore_sampler *sampler, const fore_subset *subset, const float *logits, int depth,
+                             uint64_t place);
+/* A draft at `depth` that was not drawn: q is `id` alone. */
+void fore_rejection_certain(fore_rejection *r, int depth, int32_t id);
 /* The token at `place` for the target's logits and the draft made there. */
 int32_t fore_rejection_choose(fore_rejection *r, fore_sampler *sampler, const float *logits, int depth, uint64_t place, int32_t drafted,
                               bool *accepted);

@@ -173,28 +173,37 @@ static float adjust(const fore_sampler *s, float score, int32_t id) {
     return score;
 }
 
-/* Fills scores (NaN becomes minus infinity) and returns the best id, the lowest on ties. */
-static int32_t score_row(fore_sampler *s, const float *logits, float temperature) {
+static int32_t id_at(const fore_subset *some, int place) { return some ? some->ids[place] : place; }
+
+/* Bias and penalties of one id, when the row has it. */
+static void adjust_at(fore_sampler *s, const fore_subset *some, const float *logits, int32_t id, float temperature) {
+    int place = some ? some->places[id] : id;
+    if (place >= 0) s->scores[place] = adjust(s, logits[place], id) / temperature;
+}
+
+/* Fills scores (NaN becomes minus infinity) and returns the best place, the lowest id on ties. */
+static int32_t score_row(fore_sampler *s, const fore_subset *some, const float *logits, float temperature) {
     float *scores = s->scores;
-    int n = s->usable;
+    int n = some ? some->count : s->usable;
     if (temperature == 1)
         memcpy(scores, logits, (size_t)n * sizeof *scores);
     else
         for (int i = 0; i < n; i++) scores[i] = logits[i] / temperature;
-    for (int i = 0; i < s->biased_count; i++)
-        scores[s->biased[i]] = adjust(s, logits[s->biased[i]], s->biased[i]) / temperature;
-    for (int i = 0; i < s->counted_count; i++)
-        scores[s->counted[i]] = adjust(s, logits[s->counted[i]], s->counted[i]) / temperature;
+    for (int i = 0; i < s->biased_count; i++) adjust_at(s, some, logits, s->biased[i], temperature);
+    for (int i = 0; i < s->counted_count; i++) adjust_at(s, some, logits, s->counted[i], temperature);
     float best = -INFINITY;
-    int32_t id = 0;
+    int32_t at = 0;
     for (int i = 0; i < n; i++) {
         if (scores[i] > best) {
             best = scores[i];
-            id = i;
+            at = i;
         } else if (isnan(scores[i]))
             scores[i] = -INFINITY;
     }
-    return id;
+    if (some)
+        for (int i = 0; i < n; i++)
+            if (scores[i] == best && some->ids[i] < some->ids[at]) at = i;
+    return at;
 }
 
 static void sift_smallest(float *heap, int n, int at) {
@@ -283,25 +292,28 @@ static int keep_min_p(fore_sampler *s, int count, float best, int32_t best_id) {
     return kept;
 }
 
-void fore_sampler_process(fore_sampler *s, const float *logits, fore_candidates *out) {
+void fore_sampler_process(fore_sampler *s, const float *logits, fore_candidates *out) { fore_sampler_process_of(s, NULL, logits, out); }
+
+void fore_sampler_process_of(fore_sampler *s, const fore_subset *some, const float *logits, fore_candidates *out) {
     const fore_sampling *set = &s->set;
+    int n = some ? some->count : s->usable;
     out->ids = s->ids;
     out->scores = s->scores;
-    out->best = score_row(s, logits, set->temperature == 0 ? 1 : set->temperature);
+    out->best = score_row(s, some, logits, set->temperature == 0 ? 1 : set->temperature);
     float best = s->scores[out->best];
     if (set->temperature == 0 || !(fabsf(best) <= FLT_MAX)) {
-        if (set->temperature != 0) out->best = score_row(s, logits, 1);
+        if (set->temperature != 0) out->best = score_row(s, some, logits, 1);
         s->ids[0] = out->best;
         out->count = 1;
         return;
     }
     float threshold = -FLT_MAX; /* minus infinity has no probability */
-    if (set->top_k > 0 && set->top_k < s->usable) {
-        float kth = kth_largest(s->scores, s->usable, set->top_k, s->weights);
+    if (set->top_k > 0 && set->top_k < n) {
+        float kth = kth_largest(s->scores, n, set->top_k, s->weights);
         if (kth > threshold) threshold = kth;
     }
     int count = 0;
-    for (int i = 0; i < s->usable; i++) {
+    for (int i = 0; i < n; i++) {
         s->ids[count] = i;
         count += s->scores[i] >= threshold;
     }
@@ -333,18 +345,22 @@ static float gumbel_bound(uint32_t bits) {
 }
 
 int32_t fore_sampler_choose(fore_sampler *s, const float *logits, uint64_t position) {
+    return fore_sampler_choose_of(s, NULL, logits, position);
+}
+
+int32_t fore_sampler_choose_of(fore_sampler *s, const fore_subset *some, const float *logits, uint64_t position) {
     fore_candidates c;
-    fore_sampler_process(s, logits, &c);
-    if (c.count == 1) return c.ids[0];
+    fore_sampler_process_of(s, some, logits, &c);
+    int32_t chosen = id_at(some, c.best);
+    if (c.count == 1) return chosen;
     const float most = 23.0f; /* noise is never more: who cannot win with that needs none */
     float best = c.scores[c.best];
-    int32_t chosen = c.best;
     float value = fore_gumbel(fore_random_bits(s->set.seed, position, (uint32_t)chosen, SAMPLE_STREAM));
     uint32_t block = UINT32_MAX, bits[4]; /* no block has this number */
     for (int i = 0; i < c.count; i++) {
-        int32_t id = c.ids[i];
-        float score = c.scores[id] - best;
-        if (score + most < value || id == c.best) continue;
+        int32_t id = id_at(some, c.ids[i]);
+        float score = c.scores[c.ids[i]] - best;
+        if (score + most < value || c.ids[i] == c.best) continue;
         if ((uint32_t)id / 4 != block) {
             block = (uint32_t)id / 4;
             fore_random_block(s->set.seed, position, block, SAMPLE_STREAM, bits);

@@ -56,7 +56,11 @@ fore_status fore_session_reserve(fore_session *s, int rows, bool drafts, fore_er
         s->logit_rows = FORE_DRAFT_MAX + 1;
         s->has_logits = false;
     }
-    if (st || !s->model->mtp.attached) return st; /* replayed drafts need no head */
+    if (!st && s->lookups) {
+        const int32_t pads[2] = {s->model->network.config.image_token_id, s->model->network.config.video_token_id};
+        st = fore_lookup_reserve(&s->lookup, s->context + FORE_DRAFT_MAX + 1, pads, err);
+    }
+    if (st || !s->model->mtp.attached || !s->draft.depth) return st; /* replayed drafts need no head */
     return fore_drafter_reserve(&s->drafter, s->model, s->context, most, err);
 }
 
@@ -77,10 +81,12 @@ fore_status fore_session_new(const fore_model *model, const fore_session_options
     s->context = context;
     s->pending = -1;
     fore_pace_init(&s->pace);
-    fore_status st = fore_pool_new(threads, &s->pool, err);
-    s->engine = (fore_engine){model->network.kern, s->pool, &s->scratch.quantised};
+    const fore_pool_options pool = {.threads = threads, .cpus = options ? options->cpus : NULL};
+    fore_status st = fore_pool_new_with(&pool, &s->pool, err);
+    s->engine = (fore_engine){.kern = model->network.kern, .pool = s->pool, .quantised = &s->scratch.quantised};
     if (!st) st = fore_state_new(t, context, &s->state, err);
     if (!st) {
+        fore_state_place(&s->state, t, s->pool);
         s->ids = malloc((size_t)context * sizeof *s->ids);
         s->logits = malloc((size_t)t->vocab_size * sizeof *s->logits);
         s->logit_rows = 1;
@@ -112,6 +118,7 @@ void fore_session_free(fore_session *s) {
     fore_buf_free(&s->text);
     fore_rejection_free(s->rejection);
     fore_drafter_free(&s->drafter);
+    fore_lookup_free(&s->lookup);
     fore_window_free(&s->window);
     fore_scratch_free(&s->scratch);
     fore_state_free(&s->state);
@@ -121,6 +128,7 @@ void fore_session_free(fore_session *s) {
     free(s->hidden);
     free(s->residual);
     free(s->logits);
+    fore_profile_free(s->engine.profile);
     fore_pool_free(s->pool);
     free(s);
 }
@@ -158,11 +166,13 @@ static fore_status take_draft(fore_session *s, const fore_request *r, fore_error
         return fore_fail(err, FORE_ERR_INVALID, "request: draft depth %d; expected 0 to %d, or auto (%d)", d->depth, FORE_DRAFT_MAX, FORE_DRAFT_AUTO);
     if (d->depth > 0 && !s->model->mtp.attached && !d->replay)
         return fore_fail(err, FORE_ERR_UNSUPPORTED, "request: draft depth %d, and no draft head: %s", d->depth, s->model->mtp.why);
+    if ((unsigned)d->lookup > FORE_LOOKUP_ON) return fore_fail(err, FORE_ERR_INVALID, "request: lookup %d; expected a fore_draft_lookup", (int)d->lookup);
     s->draft = *d;
-    if (!s->model->mtp.attached && !d->replay) s->draft.depth = 0;
+    s->lookups = d->lookup == FORE_LOOKUP_ON || (d->lookup == FORE_LOOKUP_AUTO && d->depth == FORE_DRAFT_AUTO);
+    if (!s->model->mtp.attached && !d->replay && !s->lookups) s->draft.depth = 0;
     fore_rejection_free(s->rejection);
     s->rejection = NULL;
-    if (s->draft.depth && d->sampler == FORE_SAMPLER_REJECTION && r->sampling.temperature > 0) {
+    if ((s->draft.depth || s->lookups) && d->sampler == FORE_SAMPLER_REJECTION && r->sampling.temperature > 0) {
         if (d->replay || d->wrong) /* a token that was not drawn from q would be accepted too often */
             return fore_fail(err, FORE_ERR_INVALID, "request: %s drafts have no distribution to reject by; use the seeded sampler",
                              d->replay ? "replayed" : "wrong");
@@ -196,6 +206,7 @@ static fore_status take_request(fore_session *s, const fore_request *r, const fo
 fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_error *err) {
     s->active = false;
     s->stats = (fore_stats){0};
+    fore_profile_start(&s->engine);
     fore_scratch_forget(&s->scratch, &s->model->network.config.text);
     double t0 = fore_session_clock();
     fore_prepared p;
@@ -204,7 +215,7 @@ fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_erro
     s->stats.image_seconds = fore_session_clock() - t0;
     st = take_request(s, r, &p, err);
     int rows = r->prefill_chunk ? r->prefill_chunk : FORE_DEFAULT_CHUNK;
-    if (!st) st = fore_session_reserve(s, rows, s->draft.depth != 0, err);
+    if (!st) st = fore_session_reserve(s, rows, s->draft.depth != 0 || s->lookups, err);
     fore_splice splice = {0};
     int last = 0;
     if (!st) st = fore_session_prefill(s, r, &p, NULL, NULL, &last, &splice, err);
@@ -212,6 +223,7 @@ fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_erro
         double t1 = fore_session_clock();
         size_t C = (size_t)s->model->network.config.text.hidden_size;
         fore_trunk_logits(&s->engine, &s->model->network, s->hidden + (size_t)last * C, 1, s->logits);
+        if (s->lookups) fore_lookup_set(&s->lookup, p.ids, (int)p.n);
         s->has_logits = true;
         s->active = true;
         s->stats.prefill_seconds += fore_session_clock() - t1;
@@ -220,6 +232,7 @@ fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_erro
         s->stats.image_tokens = splice.total_pads;
         s->stats.state_bytes = s->state.kv_bytes + s->state.recurrent_bytes;
     }
+    fore_profile_part(&s->engine, FORE_PART_TRUNK);
     fore_splice_free(&splice);
     fore_prepared_free(&p);
     return st;

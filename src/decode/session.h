@@ -5,12 +5,14 @@
 
 #include "base/pool.h"
 #include "decode/draft.h"
+#include "decode/drafts.h"
 #include "decode/model.h"
 #include "decode/pace.h"
 #include "decode/prepare.h"
 #include "decode/rejection.h"
 #include "decode/sampler.h"
 #include "decode/stop.h"
+#include "model/profile.h"
 #include "model/tower.h"
 #include "model/trunk.h"
 #include "text/stream.h"
@@ -46,6 +48,8 @@ struct fore_session {
     /* drafting */
     fore_draft draft;
     fore_drafter drafter;
+    fore_lookup lookup;        /* prompt and answer; follows only while `lookups` */
+    bool lookups;              /* this request may take look-ups */
     fore_rejection *rejection; /* owned; only with the rejection sampler and a temperature */
     fore_pace pace;            /* of the session: costs do not change with the request */
     /* request */

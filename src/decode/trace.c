@@ -51,6 +51,7 @@ fore_status fore_session_trace(fore_session *s, const fore_request *r, fore_trac
     st = new_trace(&s->model->network.config.text, &p, &trace, err);
     if (!st) st = fore_session_reserve(s, r->prefill_chunk ? r->prefill_chunk : FORE_DEFAULT_CHUNK, false, err);
     s->draft = (fore_draft){0};
+    s->lookups = false;
     fore_splice splice = {0};
     trace_look look = {s, trace};
     int last;

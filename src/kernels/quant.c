@@ -1,4 +1,4 @@
-/* The quantised format: checks, packing, quantising, dequantising; see quant.h. */
+/* The quantised format: checks, packing, dequantising; see quant.h. */
 #include "kernels/quant.h"
 
 #include <inttypes.h>
@@ -168,6 +168,18 @@ static inline void widen_group(float *row, const unsigned char *word, size_t wor
     }
 }
 
+void fore_qweight_copy_row(const fore_qweight *from, int m, void *panels, int n) {
+    const size_t block = block_bytes(from), groups = group_count(from);
+    const unsigned char *source = (const unsigned char *)from->panels + (size_t)m / 16 * groups * block;
+    unsigned char *to = (unsigned char *)panels + (size_t)n / 16 * groups * block;
+    size_t a = (size_t)m % 16, b = (size_t)n % 16;
+    for (size_t g = 0; g < groups; g++, source += block, to += block) {
+        memcpy(to + 2 * b, source + 2 * a, 2);           /* scale */
+        memcpy(to + 32 + 2 * b, source + 32 + 2 * a, 2); /* bias */
+        for (size_t line = 64; line < block; line += 64) memcpy(to + line + 4 * b, source + line + 4 * a, 4);
+    }
+}
+
 void fore_qweight_dequantize(const fore_qweight *w, int n, float *row) {
     const size_t group = (size_t)w->group, groups = group_count(w), block = block_bytes(w);
     const unsigned char *at =
@@ -183,73 +195,4 @@ void fore_qweight_dequantize(const fore_qweight *w, int n, float *row) {
         else
             widen_group(row, at, group / 4, scale, bias, 8);
     }
-}
-
-/* ---- quantising ---- */
-
-static float source_value(fore_dtype source, const unsigned char *rows, size_t at) {
-    return source == FORE_DTYPE_BF16 ? fore_load_bf16(rows + 2 * at) : fore_load_f32(rows + 4 * at);
-}
-
-/* Stores f as dtype and returns what was stored. */
-static float store_rounded(fore_dtype dtype, unsigned char *p, float f) {
-    uint16_t h = dtype == FORE_DTYPE_BF16 ? fore_to_bf16(f) : fore_to_f16(f);
-    p[0] = (unsigned char)h, p[1] = (unsigned char)(h >> 8);
-    return dtype == FORE_DTYPE_BF16 ? fore_load_bf16(p) : fore_load_f16(p);
-}
-
-/* MLX's scale and bias of a group, unrounded. */
-static void affine_of(const float *x, int group, float top, float *scale, float *bias) {
-    float low = x[0], high = x[0];
-    for (int k = 1; k < group; k++) {
-        if (x[k] < low) low = x[k];
-        if (x[k] > high) high = x[k];
-    }
-    bool from_low = fabsf(low) > fabsf(high);
-    float edge = from_low ? low : high, step = (high - low) / top;
-    if (!(step > 1e-7f)) step = 1e-7f;
-    if (!from_low) step = -step;
-    float z = rintf(edge / step);
-    *scale = z != 0 ? edge / z : step;
-    *bias = z != 0 ? edge : 0;
-}
-
-fore_status fore_quantize_rows(const fore_qweight *w, void *q, void *scales, void *biases, fore_dtype source,
-                               const void *rows, fore_error *err) {
-    if (source != FORE_DTYPE_BF16 && source != FORE_DTYPE_F32)
-        return fore_fail(err, FORE_ERR_UNSUPPORTED, "quant: expected a matrix of f32 or bf16 to quantise");
-    unsigned char *to = q, *to_scale = scales, *to_bias = biases;
-    const float top = (float)((1 << w->bits) - 1);
-    size_t group = (size_t)w->group;
-    for (size_t i = 0; i < (size_t)w->N * group_count(w); i++) { /* groups of all rows follow each other */
-        float x[128] = {0}, scale, bias;
-        bool finite = true;
-        for (size_t k = 0; k < group; k++) {
-            x[k] = source_value(source, rows, i * group + k);
-            finite = finite && isfinite(x[k]);
-        }
-        if (finite) {
-            affine_of(x, w->group, top, &scale, &bias);
-            scale = store_rounded(w->dtype, to_scale + 2 * i, scale);
-            bias = store_rounded(w->dtype, to_bias + 2 * i, bias);
-            finite = isfinite(scale) && isfinite(bias);
-        }
-        if (!finite)
-            return fore_fail(err, FORE_ERR_FORMAT,
-                             "quant: row %zu, from column %zu: weights that are not finite, or too large for 16-bit "
-                             "scales; keep this matrix as it is",
-                             i / group_count(w), i % group_count(w) * group);
-        for (size_t k = 0; k < group; k++) {
-            float v = scale != 0 ? rintf((x[k] - bias) / scale) : 0;
-            unsigned u = v > 0 ? (unsigned)(v < top ? v : top) : 0;
-            size_t at = i * group + k;
-            if (w->bits == 8)
-                to[at] = (unsigned char)u;
-            else if (at % 2 == 0)
-                to[at / 2] = (unsigned char)u;
-            else
-                to[at / 2] |= (unsigned char)(u << 4);
-        }
-    }
-    return FORE_OK;
 }

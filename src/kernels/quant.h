@@ -16,6 +16,9 @@
 
 #include "kernels/kern.h"
 
+/* Counts up whenever the panel form changes, so that panels kept in files are made again. */
+enum { FORE_PANEL_FORM = 1 };
+
 /* Checks a shape (bits, group, dtype of the scales, N and K >= 1, group divides K) and tells its bytes in panel form.
  * FORE_ERR_UNSUPPORTED or FORE_ERR_LIMIT (too large to count) with a message; *size is then 0. */
 fore_status fore_qweight_check(int bits, int group, int64_t N, int64_t K, fore_dtype dtype, size_t *size, fore_error *err);
@@ -30,7 +33,7 @@ void fore_qweight_pack(const fore_qweight *w, void *panels, const void *q, const
 void fore_qweight_pack_panels(const fore_qweight *w, void *panels, const void *q, const void *scales, const void *biases,
                               int p0, int p1);
 int fore_qweight_panels(const fore_qweight *w);
-/* Rows of a matrix [N,K] (f32 or bf16, little-endian, any alignment) to the stored form of w's shape, by MLX's rule: with
+/* Rows of a matrix [N,K] (f32, f16 or bf16, little-endian, any alignment) to the stored form of w's shape, by MLX's rule: with
  * low and high of the group, edge = the one farther from 0 (high on a tie),
  *   scale = max((high - low) / (2^bits - 1), 1e-7), positive when the edge is low, else negative;
  *   z = round(edge / scale); z != 0: scale = edge / z, bias = edge; z == 0: bias = 0;
@@ -38,10 +41,16 @@ int fore_qweight_panels(const fore_qweight *w);
  * f32, ties to even. FORE_ERR_FORMAT where a weight is not finite or a scale or bias is too large for dtype. */
 fore_status fore_quantize_rows(const fore_qweight *w, void *q, void *scales, void *biases, fore_dtype source,
                                const void *rows, fore_error *err);
+/* The same form with less error, for several times the work: the rule's scale and bias of a group, or better ones (by least
+ * squares, over ranges that leave out the weights at the ends). Worth it at 4 bits. */
+fore_status fore_quantize_rows_fitted(const fore_qweight *w, void *q, void *scales, void *biases, fore_dtype source,
+                                      const void *rows, fore_error *err);
 
 /* One weight of panels, and one group's scale and bias, widened exactly. */
 int fore_qweight_q(const fore_qweight *w, int n, int k);
 void fore_qweight_affine(const fore_qweight *w, int n, int group, float *scale, float *bias);
+/* Row m of `from` becomes row n of `panels`, whose matrix has the same bits, group, K and dtype. */
+void fore_qweight_copy_row(const fore_qweight *from, int m, void *panels, int n);
 /* row[k] = fma(scale, q, bias) for k < K */
 void fore_qweight_dequantize(const fore_qweight *w, int n, float *row);
 

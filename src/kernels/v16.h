@@ -27,6 +27,8 @@
 #else
 #define FORE_UNROLL _Pragma("GCC unroll 32")
 #endif
+/* Memory may have changed: what was loaded before is not kept in registers. */
+#define V16_FENCE() __asm__ volatile("" : : : "memory")
 /* Asks for the line `bytes` after p; the address may lie behind the array, where asking does nothing. */
 #define FORE_PREFETCH(p, bytes) __builtin_prefetch((const void *)((uintptr_t)(p) + (bytes)))
 /* The same, into the second cache. */

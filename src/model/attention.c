@@ -1,4 +1,5 @@
 /* Gated full attention with partial rotary and grouped heads (transformers Qwen3_5Attention.forward). */
+#include "model/profile.h"
 #include "model/trunk.h"
 
 #include <math.h>
@@ -87,6 +88,18 @@ static void attend_task(void *context, int index, int worker) {
                                          q + (size_t)r * q_row + (size_t)g * 2 * (size_t)D + (size_t)D, (size_t)D);
 }
 
+/* Keys and values that the pass reads, each counted once. */
+static uint64_t attention_bytes(const fore_pass *p) {
+    uint64_t row = 2 * (uint64_t)p->text->num_key_value_heads * (uint64_t)p->text->head_dim * sizeof(float);
+    return row * (uint64_t)(p->start + p->T);
+}
+
+/* Scores and values of the rows from p->from on: a row sees the keys up to its own. */
+static double attention_operations(const fore_pass *p) {
+    double rows = p->T - p->from, keys = rows * (p->start + p->from) + rows * (rows + 1) / 2;
+    return 4 * keys * p->text->num_attention_heads * p->text->head_dim;
+}
+
 void fore_attention(const fore_pass *p, const fore_layer *layer, fore_layer_state *state, const float *x, float *y) {
     const fore_text_config *t = p->text;
     int D = t->head_dim, H = t->num_attention_heads, K = t->num_key_value_heads, C = t->hidden_size;
@@ -103,14 +116,19 @@ void fore_attention(const fore_pass *p, const fore_layer *layer, fore_layer_stat
         {&layer->v_proj, layer->v_bias, j.v, (size_t)K * (size_t)D},
         {&layer->q_proj, layer->q_bias, j.q, q_row},
     };
+    fore_profile_op(p->engine, FORE_OP_QKV);
     fore_linear(p->engine, x, (size_t)C, p->T, in, from ? 2 : 3);
     if (from && asked) {
         const fore_product query = {&layer->q_proj, layer->q_bias, j.q + from * q_row, q_row};
         fore_linear(p->engine, x + from * (size_t)C, (size_t)C, asked, &query, 1);
     }
+    fore_profile_op(p->engine, FORE_OP_ROPE);
     fore_rows(p->engine, prepare_task, &j, p->T, PREPARE_ROWS);
     if (!asked) return;
+    fore_profile_op(p->engine, FORE_OP_ATTENTION);
+    fore_profile_work(p->engine, attention_bytes(p), attention_operations(p));
     fore_pool_run(p->engine->pool, attend_task, &j, K * ((asked + ATTEND_ROWS - 1) / ATTEND_ROWS));
+    fore_profile_op(p->engine, FORE_OP_O_PROJ);
     const fore_product out = {&layer->o_proj, layer->o_bias, y + from * (size_t)C, (size_t)C};
     fore_linear(p->engine, j.o + from * (size_t)H * (size_t)D, (size_t)H * (size_t)D, asked, &out, 1);
 }

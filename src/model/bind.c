@@ -12,7 +12,7 @@ enum { NAME = 256 };
 /* Where a matrix lies in the file: one tensor, or the three of a quantised one. */
 typedef struct stored {
     const fore_entry *data, *scales, *biases;
-    int bits, group; /* 0: not quantised */
+    int bits, group; /* as the file has them; 0: not quantised */
 } stored;
 
 static void shape_text(char *out, size_t size, int dims, const uint64_t *shape) {
@@ -55,12 +55,12 @@ static bool is_float(const fore_entry *e) {
 /* A tensor of floats with this shape, or NULL and a recorded failure. */
 static const fore_entry *find_floats(fore_binder *b, const char *full, int dims, const uint64_t *shape) {
     const fore_entry *e = find(b, full);
-    if (e && !has_shape(e, dims, shape)) {
-        refuse_shape(b, e, dims, shape);
-        return NULL;
-    }
     if (e && !is_float(e)) {
         refuse_type(b, e);
+        return NULL;
+    }
+    if (e && !has_shape(e, dims, shape)) {
+        refuse_shape(b, e, dims, shape);
         return NULL;
     }
     return e;
@@ -75,6 +75,8 @@ static const fore_entry *companion(fore_binder *b, const char *weight, const cha
     return find(b, full);
 }
 
+static bool is_stored_width(uint64_t bits) { return (bits >= 2 && bits <= 6) || bits == 8; }
+
 /* The three tensors of a quantised matrix of the logical shape: bits and group from their sizes. */
 static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const uint64_t *shape, stored *out) {
     uint64_t K = shape[dims - 1], packed[FORE_STORE_DIMS], affine[FORE_STORE_DIMS];
@@ -87,8 +89,9 @@ static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const 
     uint64_t words = e->dims == dims ? e->shape[dims - 1] : 0, groups = out->scales->dims == dims ? out->scales->shape[dims - 1] : 0;
     packed[dims - 1] = words;
     affine[dims - 1] = groups;
-    if (!words || words > K || !has_shape(e, dims, packed) || words * 32 % K) {
-        packed[dims - 1] = K / 8;
+    bool whole = words && words <= K && words * 32 % K == 0; /* bits a weight */
+    if (!whole) packed[dims - 1] = K / 8;
+    if (!whole || !has_shape(e, dims, packed)) {
         refuse_shape(b, e, dims, packed);
     } else if (!groups || !has_shape(out->scales, dims, affine) || K % groups) {
         affine[dims - 1] = K / 64;
@@ -98,6 +101,9 @@ static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const 
     } else if (out->scales->dtype != FORE_DTYPE_BF16 && out->scales->dtype != FORE_DTYPE_F16) {
         b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: type %s; scales and biases are supported in BF16 and F16",
                               out->scales->name, out->scales->dtype_name);
+    } else if (!is_stored_width(words * 32 / K)) {
+        b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: %d bits a weight; supported are 2, 3, 4, 5, 6 and 8", e->name,
+                              (int)(words * 32 / K));
     } else {
         out->bits = (int)(words * 32 / K);
         out->group = (int)(K / groups);
@@ -123,7 +129,8 @@ static void place(fore_binder *b, fore_weight *out, const stored *s, size_t row0
     }
     size_t affine = (size_t)K / (size_t)s->group * 2;
     const fore_panel_job job = {
-        .w = {.bits = s->bits, .group = s->group, .N = N, .K = K, .dtype = s->scales->dtype},
+        .w = {.bits = s->bits <= 4 ? 4 : 8, .group = s->group, .N = N, .K = K, .dtype = s->scales->dtype},
+        .stored_bits = s->bits,
         .q = s->data->data + row0 * ((size_t)K * (size_t)s->bits / 8),
         .scales = s->scales->data + row0 * affine,
         .biases = s->biases->data + row0 * affine,
@@ -204,11 +211,11 @@ void fore_bind_vector(fore_binder *b, const float **out, int n, float plus, cons
     *out = y;
 }
 
-bool fore_bind_has(const fore_binder *b, const char *format, ...) {
+const fore_entry *fore_bind_find(const fore_binder *b, const char *format, ...) {
     FORMAT(name);
     char full[NAME];
     snprintf(full, sizeof full, "%s%s", b->prefix, name);
-    return fore_store_find(b->store, full) != NULL;
+    return fore_store_find(b->store, full);
 }
 
 bool fore_bind_is_packed(const fore_store *store, const fore_entry *e) {

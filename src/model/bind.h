@@ -2,7 +2,7 @@
  * the store, any alignment); quantised ones are repacked into panels. It does not know which tensor plays which part.
  *
  * A quantised matrix [N,K] of the module M is three tensors, the form of MLX: M.weight U32 [N, K*bits/32], M.scales and
- * M.biases [N, K/group] in BF16 or F16; bits and group follow from the shapes. */
+ * M.biases [N, K/group] in BF16 or F16; bits (2 to 6 or 8) and group (32, 64, 128) follow from the shapes. */
 #ifndef FORE_MODEL_BIND_H
 #define FORE_MODEL_BIND_H
 
@@ -48,8 +48,8 @@ void fore_bind_vector(fore_binder *b, const float **out, int n, float plus, cons
     __attribute__((format(printf, 5, 6)));
 /* A tensor of floats, widened into the arena; NULL after a failure. */
 float *fore_bind_floats(fore_binder *b, int dims, const uint64_t *shape, const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* Whether the file has prefix + name. */
-bool fore_bind_has(const fore_binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The tensor prefix + name, whatever it is; NULL: the files have none. */
+const fore_entry *fore_bind_find(const fore_binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Whether a tensor is part of a quantised matrix: packed integers, which fore_panels.parameters counts, or scales and
  * biases, which are no parameters of the model. */
 bool fore_bind_is_packed(const fore_store *store, const fore_entry *e);

@@ -1,5 +1,6 @@
 /* Gated DeltaNet, token by token (transformers Qwen3_5GatedDeltaNet.forward, recurrent form). A task owns a key head: its
  * convolution channels, its value heads' states and outputs; nothing is shared between tasks. */
+#include "model/profile.h"
 #include "model/trunk.h"
 
 #include <math.h>
@@ -55,9 +56,11 @@ static void head_rows(const delta_job *j, int g, int t0, int rows, int worker) {
     size_t q0 = (size_t)g * (size_t)dk, k0 = kd + q0, v0 = 2 * kd + (size_t)h0 * (size_t)dv, gate0 = (size_t)t0 * (size_t)nv;
     float *c = p->window ? j->c + (size_t)t0 * C : j->c; /* only a window's are read again */
     float *beta = j->beta + gate0, *decay = j->decay + gate0;
+    double began = fore_profile_inside(p->engine);
     convolve(j, c, t0, rows, q0, q0 + (size_t)dk);
     convolve(j, c, t0, rows, k0, k0 + (size_t)dk);
     convolve(j, c, t0, rows, v0, v0 + (size_t)rep * (size_t)dv);
+    fore_profile_piece(p->engine, worker, FORE_OP_CONV, &began);
     /* The query's scale comes after its norm; eps is added to the sum, not to the mean. */
     kern->l2_norm(c + q0, C, c + q0, C, rows, dk, 1e-6f, 1.0f / sqrtf((float)dk));
     kern->l2_norm(c + k0, C, c + k0, C, rows, dk, 1e-6f, 1.0f);
@@ -108,6 +111,18 @@ static void head_task(void *context, int g, int worker) {
     shift_window(t, j->state->conv, j->u, p->T, v0, v0 + width);
 }
 
+/* The recurrent state, read, and written unless a window leaves it alone. */
+static uint64_t state_bytes(const fore_pass *p) {
+    const fore_text_config *t = p->text;
+    uint64_t size = (uint64_t)t->linear_num_value_heads * (uint64_t)t->linear_key_head_dim * (uint64_t)t->linear_value_head_dim;
+    return size * sizeof(float) * (p->window ? 1 : 2);
+}
+
+/* Decay, m, the update and the output: 1 + 2 + 2 + 2 for each element of the state. */
+static double state_operations(const fore_text_config *t, int T) {
+    return 7.0 * T * t->linear_num_value_heads * t->linear_key_head_dim * t->linear_value_head_dim;
+}
+
 void fore_deltanet(const fore_pass *p, const fore_layer *layer, int index, fore_layer_state *state, const float *x, float *y) {
     const fore_text_config *t = p->text;
     int C = t->hidden_size;
@@ -135,8 +150,13 @@ void fore_deltanet(const fore_pass *p, const fore_layer *layer, int index, fore_
         {&layer->in_proj_b, NULL, j.b, nv},
         {&layer->in_proj_a, NULL, j.a, nv},
     };
+    fore_profile_op(p->engine, FORE_OP_IN_PROJ);
     fore_linear(p->engine, x, (size_t)C, p->T, in, 4);
+    fore_profile_op(p->engine, FORE_OP_DELTANET);
+    fore_profile_work(p->engine, state_bytes(p), state_operations(t, p->T));
     fore_pool_run(p->engine->pool, head_task, &j, t->linear_num_key_heads);
+    fore_profile_split(p->engine);
+    fore_profile_op(p->engine, FORE_OP_OUT_PROJ);
     const fore_product out = {&layer->out_proj, NULL, y, (size_t)C};
     fore_linear(p->engine, j.o, vd, p->T, &out, 1);
 }

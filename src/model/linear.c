@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "model/profile.h"
 
 enum { MAX_PRODUCTS = 8, TASKS_PER_THREAD = 8, MIN_OUTPUTS = 32 };
 /* Fewest numbers of a group; and how many are quantised by the caller itself, for waking the others takes longer. */
@@ -63,6 +64,7 @@ typedef struct linear_job {
     int T, count, block;
     const fore_product *products;
     int first_task[MAX_PRODUCTS + 1]; /* task index at which each product begins */
+    int parts; /* with several nodes of memory */
 } linear_job;
 
 void fore_product_slice(const fore_kern *kern, const fore_product *d, const float *x, size_t ldx, const fore_qrows *q, int T, int n0,
@@ -93,10 +95,28 @@ static void linear_task(void *context, int index, int worker) {
     fore_product_slice(j->kern, d, j->x, j->ldx, j->q, j->T, n0, n1);
 }
 
+/* The same part of every product: so each node of memory reads the part of a matrix that was placed there. */
+static void parts_task(void *context, int index, int worker) {
+    (void)worker;
+    const linear_job *j = context;
+    for (int p = 0; p < j->count; p++) {
+        int N = j->products[p].w->N;
+        int64_t panels = (N - 1) / FORE_LANES + 1;
+        int n0 = (int)(panels * index / j->parts) * FORE_LANES, n1 = (int)(panels * (index + 1) / j->parts) * FORE_LANES;
+        if (n1 > N) n1 = N;
+        if (n0 < n1) fore_product_slice(j->kern, &j->products[p], j->x, j->ldx, j->q, j->T, n0, n1);
+    }
+}
+
 static void run_products(const fore_engine *engine, linear_job *j) {
     size_t outputs = 0;
     for (int p = 0; p < j->count; p++) outputs += (size_t)j->products[p].w->N;
     size_t tasks = (size_t)fore_pool_threads(engine->pool) * TASKS_PER_THREAD;
+    if (fore_pool_nodes(engine->pool) > 1) {
+        j->parts = (int)tasks;
+        fore_pool_run(engine->pool, parts_task, j, j->parts);
+        return;
+    }
     size_t block = (outputs + tasks - 1) / tasks;
     block = (block + MIN_OUTPUTS - 1) / MIN_OUTPUTS * MIN_OUTPUTS;
     j->block = (int)block;
@@ -109,6 +129,7 @@ void fore_linear(const fore_engine *engine, const float *x, size_t ldx, int T, c
     fore_product now[MAX_PRODUCTS], later[MAX_PRODUCTS];
     int left = count;
     assert(count <= MAX_PRODUCTS);
+    if (engine->profile) fore_profile_count_products(engine->profile, products, count, T);
     memcpy(later, products, (size_t)count * sizeof *products);
     while (left) {
         linear_job j = {.kern = engine->kern, .x = x, .ldx = ldx, .T = T, .products = now};

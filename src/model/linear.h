@@ -22,6 +22,7 @@ typedef struct fore_engine {
     const fore_kern *kern;
     fore_pool *pool;
     fore_quantised *quantised; /* room for the widest call; may be NULL where no matrix is quantised */
+    struct fore_profile *profile; /* NULL: nobody looks at the time; see profile.h */
 } fore_engine;
 
 /* One product of a group that shares its input. */

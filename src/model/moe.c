@@ -1,6 +1,8 @@
 /* The mixture of experts; see moe.h. A slot is one (row, picked expert) pair; slots lie sorted by expert, then by row. */
 #include "model/moe.h"
 
+#include "model/profile.h"
+
 #include <string.h>
 
 enum { TASKS_PER_THREAD = 8, MIN_OUTPUTS = 16, ROW_BLOCK = 4 };
@@ -86,15 +88,19 @@ static void count(const moe_job *j) {
     fore_scratch *s = j->pass->scratch;
     const fore_layer *l = j->layer;
     unsigned char *seen = s->seen + (size_t)l->number * (size_t)j->E;
+    uint64_t read = 0;
     for (int i = 0; i < j->active_count; i++) {
         int e = j->active[i];
         uint64_t bytes = matrix_bytes(&l->expert_gate, e) + matrix_bytes(&l->expert_up, e) + matrix_bytes(&l->expert_down, e);
         s->touched.read += bytes;
+        read += bytes;
         if (seen[e]) continue;
         seen[e] = 1;
         s->touched.experts++;
         s->touched.bytes += bytes;
     }
+    const fore_weight like = fore_expert_at(&l->expert_gate, 0);
+    fore_profile_weights(j->pass->engine, FORE_OP_EXPERTS, &like, read, 6.0 * j->T * j->k * j->I * j->C);
 }
 
 static void gather_task(void *context, int first, int rows, int worker) {
@@ -212,10 +218,12 @@ void fore_moe(const fore_pass *pass, const fore_layer *layer, const float *x, fl
                  .I = t->moe_intermediate_size, .k = t->num_experts_per_tok};
     fore_dense_mlp(pass, layer, x, y); /* the shared expert; the scratch memory is free again after it */
     carve(&j, pass->scratch->wide);
+    fore_profile_op(engine, FORE_OP_ROUTER);
     const fore_product route[2] = {{&layer->router, NULL, j.p, (size_t)j.E}, {&layer->shared_gate, NULL, j.sigma, 1}};
     fore_linear(engine, x, (size_t)j.C, j.T, route, 2);
     fore_rows(engine, route_task, &j, j.T, ROW_BLOCK);
     group(&j);
+    fore_profile_op(engine, FORE_OP_EXPERTS);
     count(&j);
     fore_rows(engine, gather_task, &j, j.T, ROW_BLOCK);
     quantise_slots(&j, &layer->expert_gate, &layer->expert_up, j.rows, j.C);

@@ -29,7 +29,7 @@ static void check_complete(fore_binder *b, int E, int i) {
     int missing = 0;
     for (int e = 0; e < E; e++)
         for (int k = 0; k < PART_COUNT; k++) {
-            if (fore_bind_has(b, "layers.%d.mlp.experts.%d.%s.weight", i, e, PARTS[k])) continue;
+            if (fore_bind_find(b, "layers.%d.mlp.experts.%d.%s.weight", i, e, PARTS[k])) continue;
             if (missing++ < LISTED)
                 used += (size_t)snprintf(list + used, sizeof list - used, "%s%d.%s.weight", used ? ", " : "", e, PARTS[k]);
         }
@@ -57,7 +57,7 @@ static void bind_numbered(fore_binder *b, moe_shape s, fore_layer *l, int i) {
 static bool is_numbered(const fore_binder *b, int E, int i) {
     for (int e = 0; e < E; e++)
         for (int k = 0; k < PART_COUNT; k++)
-            if (fore_bind_has(b, "layers.%d.mlp.experts.%d.%s.weight", i, e, PARTS[k])) return true;
+            if (fore_bind_find(b, "layers.%d.mlp.experts.%d.%s.weight", i, e, PARTS[k])) return true;
     return false;
 }
 
@@ -88,9 +88,9 @@ void fore_bind_moe(fore_binder *b, const fore_text_config *t, fore_layer *l, int
     fore_bind_matrix(b, &l->up_proj, F, s.C, "layers.%d.mlp.shared_expert.up_proj.weight", i);
     fore_bind_matrix(b, &l->down_proj, s.C, F, "layers.%d.mlp.shared_expert.down_proj.weight", i);
     if (b->status) return;
-    if (fore_bind_has(b, "layers.%d.mlp.experts.gate_up_proj", i) || fore_bind_has(b, "layers.%d.mlp.experts.down_proj", i))
+    if (fore_bind_find(b, "layers.%d.mlp.experts.gate_up_proj", i) || fore_bind_find(b, "layers.%d.mlp.experts.down_proj", i))
         bind_fused(b, s, l, i);
-    else if (fore_bind_has(b, "layers.%d.mlp.switch_mlp.gate_proj.weight", i)) bind_stacked(b, s, l, i);
+    else if (fore_bind_find(b, "layers.%d.mlp.switch_mlp.gate_proj.weight", i)) bind_stacked(b, s, l, i);
     else if (is_numbered(b, s.E, i)) bind_numbered(b, s, l, i);
     else
         b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %slayers.%d.mlp.experts: none found (looked for "

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/profile.h"
 #include "model/rope.h"
 
 fore_status fore_mtp_scratch_new(const fore_mtp *mtp, int rows, fore_mtp_scratch *out, fore_error *err) {
@@ -57,8 +58,11 @@ void fore_mtp_forward(const fore_engine *e, const fore_network *network, const f
     int T = b->T, C = t->hidden_size, layers = t->num_hidden_layers;
     size_t cols = (size_t)C;
     assert(T >= 1 && T <= s->rows && T <= scratch->rows && T <= state->capacity - state->length && b->from >= 0 && b->from <= T);
+    fore_profile_op(e, FORE_OP_ROPE);
     fore_rope_text(t, network->inv_freq, b->positions, T, scratch->cos, scratch->sin);
+    fore_profile_op(e, FORE_OP_JOIN);
     join(e, m, s, b);
+    fore_profile_op(e, FORE_OP_NORM);
     memcpy(s->fc, s->x + (size_t)(T - 1) * cols, cols * sizeof(float));
     for (int i = 0; i < layers; i++) {
         const fore_layer *l = &m->layers[i];
@@ -68,11 +72,13 @@ void fore_mtp_forward(const fore_engine *e, const fore_network *network, const f
         fore_attention(&pass, l, &state->layers[i], s->h, s->mix);
         int rows = T - from;
         if (!rows) break;
+        fore_profile_op(e, FORE_OP_NORM);
         float *x = s->x + (size_t)from * cols, *h = s->h + (size_t)from * cols, *mix = s->mix + (size_t)from * cols;
         fore_add_rows(e, x, mix, rows, C);
         fore_norm_rows(e, h, x, l->post_norm, rows, C, t->rms_norm_eps);
         const fore_pass mlp = {e, t, state, scratch, rows, 0, 0, NULL};
         fore_mlp(&mlp, l, h, mix);
+        fore_profile_op(e, FORE_OP_NORM);
         fore_add_rows(e, x, mix, rows, C);
     }
     state->length += T;

@@ -3,6 +3,7 @@
 #ifndef FORE_MODEL_STATE_H
 #define FORE_MODEL_STATE_H
 
+#include "base/pool.h"
 #include "model/weights.h"
 
 typedef struct fore_layer_state {
@@ -24,6 +25,8 @@ typedef struct fore_state {
 fore_status fore_state_plan(const fore_text_config *text, int capacity, size_t *kv_bytes, size_t *recurrent_bytes, fore_error *err);
 /* Pages of the key/value rows are touched only when they are written. */
 fore_status fore_state_new(const fore_text_config *text, int capacity, fore_state *out, fore_error *err);
+/* Puts each head's rows and recurrent state near the threads that the pool will give the head to; before anything is fed. */
+void fore_state_place(const fore_state *state, const fore_text_config *text, const fore_pool *pool);
 void fore_state_free(fore_state *state);
 /* Back to the empty sequence. */
 void fore_state_reset(fore_state *state);

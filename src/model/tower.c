@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/profile.h"
 #include "model/rope.h"
 
 /* Rows that a task takes through a whole block: what it keeps of them, WORK floats, stays in the second cache, and the
@@ -148,24 +149,33 @@ static void block_task(void *context, int index, int worker) {
     int first = task_start(p->P, p->tasks, index), rows = task_start(p->P, p->tasks, index + 1) - first;
     size_t n = (size_t)rows * C;
     float *x = p->x + (size_t)first * C, *norm = work_of(p, worker), *mix = norm + n, *wide = mix + n;
+    double began = fore_profile_inside(p->engine);
     if (b) {
         product(p, worker, &b->proj, b->proj_b, p->o + (size_t)first * C, rows, mix);
+        fore_profile_piece(p->engine, worker, FORE_OP_O_PROJ, &began);
         kern->add(x, mix, n);
         kern->layer_norm(norm, C, x, C, b->norm2_w, b->norm2_b, rows, (int)C, 1e-6f);
+        fore_profile_piece(p->engine, worker, FORE_OP_NORM, &began);
         product(p, worker, &b->fc1, b->fc1_b, norm, rows, wide);
+        fore_profile_piece(p->engine, worker, FORE_OP_GATE_UP, &began);
         kern->gelu_tanh(wide, (size_t)rows * (size_t)b->fc1.N); /* tanh here, erf in the merger */
+        fore_profile_piece(p->engine, worker, FORE_OP_ACTIVATION, &began);
         product(p, worker, &b->fc2, b->fc2_b, wide, rows, mix);
+        fore_profile_piece(p->engine, worker, FORE_OP_DOWN, &began);
         kern->add(x, mix, n);
     }
     if (next) {
         kern->layer_norm(norm, C, x, C, next->norm1_w, next->norm1_b, rows, (int)C, 1e-6f);
+        fore_profile_piece(p->engine, worker, FORE_OP_NORM, &began);
         product(p, worker, &next->qkv, next->qkv_b, norm, rows, wide);
+        fore_profile_piece(p->engine, worker, FORE_OP_QKV, &began);
         for (int r = 0, count; r < rows; r += count) {
             int left = p->frame - (first + r) % p->frame;
             count = rows - r < left ? rows - r : left;
             spread(p, wide + (size_t)r * 3 * C, first + r, count);
         }
     }
+    fore_profile_piece(p->engine, worker, next ? FORE_OP_ROPE : FORE_OP_NORM, &began);
 }
 
 /* Attention of some rows of one frame in one head. The tasks of a head follow each other: its keys and values are read
@@ -249,6 +259,21 @@ static void point_at(tower_pass *p, char *memory, const size_t floats[ARRAYS]) {
     for (int i = 0; i < ARRAYS; i++) *arrays[i] = fore_carve(&memory, floats[i]);
 }
 
+/* For the profile: a product of `rows` rows, and those of two halves of blocks. */
+static void count_weights(const tower_pass *p, fore_op op, const fore_weight *w, size_t rows) {
+    fore_profile_weights(p->engine, op, w, fore_weight_bytes(w), 2.0 * (double)rows * w->N * w->K);
+}
+
+static void count_block(const tower_pass *p) {
+    fore_profile_op(p->engine, FORE_OP_BLOCK);
+    if (p->block) {
+        count_weights(p, FORE_OP_O_PROJ, &p->block->proj, p->P);
+        count_weights(p, FORE_OP_GATE_UP, &p->block->fc1, p->P);
+        count_weights(p, FORE_OP_DOWN, &p->block->fc2, p->P);
+    }
+    if (p->next) count_weights(p, FORE_OP_QKV, &p->next->qkv, p->P);
+}
+
 fore_status fore_tower_forward(const fore_engine *engine, const fore_network *network, const float *patches, const int grid[3],
                                float *rows, fore_progress progress, void *user, fore_tap tap, void *tap_user, fore_error *err) {
     const fore_vision_config *v = &network->config.vision;
@@ -269,6 +294,9 @@ fore_status fore_tower_forward(const fore_engine *engine, const fore_network *ne
     size_t planes = (size_t)grid[0] * p.H, blocks = ((size_t)frame + ATTEND_ROWS - 1) / ATTEND_ROWS;
     memset(p.panels, 0, planes * panel_floats(&p) * sizeof(float)); /* lanes past the last key must hold finite values */
 
+    fore_profile_part(engine, FORE_PART_VISION);
+    fore_profile_op(engine, FORE_OP_EMBED);
+    count_weights(&p, FORE_OP_EMBED, &t->patch_embed, p.P);
     p.tasks = count_tasks(p.P, block_rows(v), threads);
     fore_pool_run(engine->pool, embed_task, &p, p.tasks);
     if (tap) tap(tap_user, "vision.patch_embed", 0, p.x, p.P, p.C);
@@ -277,18 +305,27 @@ fore_status fore_tower_forward(const fore_engine *engine, const fore_network *ne
     for (int i = 0; i <= v->depth && !s; i++) {
         p.block = i ? &t->blocks[i - 1] : NULL;
         p.next = i < v->depth ? &t->blocks[i] : NULL;
+        count_block(&p);
         fore_pool_run(engine->pool, block_task, &p, p.tasks);
+        fore_profile_split(engine);
         if (i && tap) tap(tap_user, "vision.block", i - 1, p.x, p.P, p.C);
         if (i && progress && progress(user, "vision", (uint64_t)i, (uint64_t)v->depth))
             s = fore_fail(err, FORE_ERR_CANCELLED, "cancelled while looking at a picture");
-        if (p.next && !s) fore_pool_run(engine->pool, attend_task, &p, (int)(planes * blocks));
+        if (!p.next || s) continue;
+        fore_profile_op(engine, FORE_OP_ATTENTION);
+        fore_profile_work(engine, 2 * p.P * p.C * sizeof(float), 4.0 * (double)p.P * frame * (double)p.C);
+        fore_pool_run(engine->pool, attend_task, &p, (int)(planes * blocks));
     }
     if (!s) {
         size_t merged_rows = p.P * p.C / merged_width(v);
+        fore_profile_op(engine, FORE_OP_MERGE);
+        count_weights(&p, FORE_OP_MERGE, &t->merger_fc1, merged_rows);
+        count_weights(&p, FORE_OP_MERGE, &t->merger_fc2, merged_rows);
         p.tasks = count_tasks(merged_rows, merge_rows(v), threads);
         fore_pool_run(engine->pool, merge_task, &p, p.tasks);
         if (tap) tap(tap_user, "vision.output", 0, rows, merged_rows, (size_t)v->out_hidden_size);
     }
+    fore_profile_part(engine, FORE_PART_TRUNK);
     free(memory);
     return s;
 }

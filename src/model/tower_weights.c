@@ -1,6 +1,29 @@
 /* Binding the vision tower's tensors; see weights.h. */
 #include "model/weights.h"
 
+#include <string.h>
+
+/* The convolution over patches as a matrix [C, channels*frames*side*side]. MLX's conversions have the channels last: those are
+ * put in order, widened. */
+static void bind_patches(fore_binder *b, const fore_vision_config *v, fore_weight *out) {
+    uint64_t C = (uint64_t)v->hidden_size, I = (uint64_t)v->in_channels, T = (uint64_t)v->temporal_patch_size, S = (uint64_t)v->patch_size;
+    const uint64_t shape[5] = {C, I, T, S, S}, mlx[5] = {C, T, S, S, I};
+    int inputs = v->in_channels * v->temporal_patch_size * v->patch_size * v->patch_size;
+    const fore_entry *e = fore_bind_find(b, "patch_embed.proj.weight");
+    if (!e || e->dims != 5 || memcmp(e->shape, mlx, sizeof mlx) || memcmp(shape, mlx, sizeof mlx) == 0) {
+        fore_bind_shape(b, out, v->hidden_size, inputs, 5, shape, "patch_embed.proj.weight");
+        return;
+    }
+    uint64_t places = T * S * S, n = (uint64_t)inputs;
+    const float *from = fore_bind_floats(b, 5, mlx, "patch_embed.proj.weight");
+    float *to = from ? fore_arena_alloc(b->arena, C * n, sizeof *to) : NULL;
+    if (from && !to) b->status = fore_fail_nomem(b->err, "the patch embedding");
+    for (uint64_t c = 0; to && c < C; c++)
+        for (uint64_t i = 0; i < I; i++)
+            for (uint64_t p = 0; p < places; p++) to[c * n + i * places + p] = from[c * n + p * I + i];
+    *out = (fore_weight){.data = to, .dtype = FORE_DTYPE_F32, .N = v->hidden_size, .K = inputs};
+}
+
 fore_status fore_tower_bind(fore_network *n, const char *prefix, fore_error *err) {
     const fore_vision_config *v = &n->config.vision;
     fore_tower *w = &n->tower;
@@ -22,10 +45,7 @@ fore_status fore_tower_bind(fore_network *n, const char *prefix, fore_error *err
     if (!w->blocks) return fore_fail_nomem(err, "the vision block table");
     uint64_t before = n->panels.parameters;
     fore_binder b = {n->store, &n->arena, &n->panels, n->kern, prefix, err, FORE_OK};
-    const uint64_t patch[5] = {(uint64_t)C, (uint64_t)v->in_channels, (uint64_t)v->temporal_patch_size, (uint64_t)v->patch_size,
-                               (uint64_t)v->patch_size};
-    int inputs = v->in_channels * v->temporal_patch_size * v->patch_size * v->patch_size;
-    fore_bind_shape(&b, &w->patch_embed, C, inputs, 5, patch, "patch_embed.proj.weight");
+    bind_patches(&b, v, &w->patch_embed);
     fore_bind_vector(&b, &w->patch_b, C, 0, "patch_embed.proj.bias");
     fore_bind_matrix(&b, &w->pos_embed, v->num_position_embeddings, C, "pos_embed.weight");
     for (int i = 0; i < v->depth && !b.status; i++) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/profile.h"
 #include "model/rope.h"
 
 enum { ALIGN = FORE_ARENA_ALIGN };
@@ -92,17 +93,21 @@ bool fore_trunk_forward(const fore_engine *engine, const fore_network *network, 
     assert(T >= 1 && T <= s->rows && T <= state->capacity - state->length);
     fore_pass pass = {engine, t, state, s, T, state->length, 0, b->window};
     assert(!b->window || T <= b->window->rows);
+    fore_profile_op(engine, FORE_OP_ROPE);
     fore_rope_text(t, network->inv_freq, b->positions, T, s->cos, s->sin);
+    fore_profile_op(engine, FORE_OP_NORM);
     memcpy(s->x, b->embeddings, rows * cols * sizeof(float));
     for (int i = 0; i < t->num_hidden_layers; i++) {
         const fore_layer *l = &network->layers[i];
         fore_norm_rows(engine, s->h, s->x, l->input_norm, T, C, t->rms_norm_eps);
         if (l->full) fore_attention(&pass, l, &state->layers[i], s->h, s->mix);
         else fore_deltanet(&pass, l, i, &state->layers[i], s->h, s->mix);
+        fore_profile_op(engine, FORE_OP_NORM);
         if (b->tap) b->tap(b->tap_user, "mixer", i, s->mix, rows, cols);
         fore_add_rows(engine, s->x, s->mix, T, C);
         fore_norm_rows(engine, s->h, s->x, l->post_norm, T, C, t->rms_norm_eps);
         fore_mlp(&pass, l, s->h, s->mix);
+        fore_profile_op(engine, FORE_OP_NORM);
         if (b->tap) b->tap(b->tap_user, "mlp", i, s->mix, rows, cols);
         fore_add_rows(engine, s->x, s->mix, T, C);
         if (b->tap) b->tap(b->tap_user, "hidden", i, s->x, rows, cols);
@@ -117,6 +122,7 @@ bool fore_trunk_forward(const fore_engine *engine, const fore_network *network, 
 
 void fore_trunk_logits(const fore_engine *engine, const fore_network *network, const float *hidden, int T, float *logits) {
     const fore_product out = {&network->lm_head, NULL, logits, (size_t)network->lm_head.N};
+    fore_profile_op(engine, FORE_OP_HEAD);
     fore_linear(engine, hidden, (size_t)network->config.text.hidden_size, T, &out, 1);
 }
 

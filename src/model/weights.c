@@ -86,9 +86,7 @@ static const char *find_prefix(const fore_store *store, const char *const *prefi
 static bool is_mlx(const fore_binder *b, const fore_text_config *t) {
     for (int i = 0; i < t->num_hidden_layers; i++) {
         if (t->full_attention[i]) continue;
-        char name[256];
-        snprintf(name, sizeof name, "%slayers.%d.linear_attn.conv1d.weight", b->prefix, i);
-        const fore_entry *e = fore_store_find(b->store, name);
+        const fore_entry *e = fore_bind_find(b, "layers.%d.linear_attn.conv1d.weight", i);
         return e && e->dims == 3 && e->shape[2] == 1 && t->linear_conv_kernel_dim > 1;
     }
     return false;
@@ -157,7 +155,7 @@ static const float *make_inv_freq(fore_arena *arena, double theta, int dim, int 
     return f;
 }
 
-fore_status fore_network_open(const char *dir, const fore_kern *kern, fore_pool *pool, fore_network *out, fore_error *err) {
+fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore_load *load, fore_network *out, fore_error *err) {
     *out = (fore_network){.kern = kern};
     fore_status s = fore_config_read(dir, &out->arena, &out->config, err);
     if (!s) s = fore_store_open(dir, &out->store, err);
@@ -184,12 +182,12 @@ fore_status fore_network_open(const char *dir, const fore_kern *kern, fore_pool 
         out->vision_inv_freq = make_inv_freq(&out->arena, v->rope_theta, head_dim / 2, head_dim / 4);
         if (!out->vision_inv_freq) s = fore_fail_nomem(err, "rope frequencies");
     }
+    if (!s) s = fore_panels_make(&out->panels, out->store, load, err);
     if (s) {
         fore_network_close(out);
         return s;
     }
     count_parameters(out, text);
-    fore_panels_make(&out->panels, pool);
     return FORE_OK;
 }
 

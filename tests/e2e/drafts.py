@@ -177,7 +177,8 @@ def wrong_usage():
     """flags of drafting refuse what makes no sense"""
     tries = [(["--draft-depth", "9"], b"auto or a whole number from 0 to 8"), (["--draft-depth", "some"], b"auto or a whole"),
              (["--draft-depth="], b"auto or a whole"), (["--draft-sampler", "greedy"], b"seeded|rejection"), (["--color", "red"], b"auto|always|never"),
-             (["--mtp-contract", "concat_order"], b"FIELD=VALUE"), (["--mtp-contract", "=x"], b"FIELD=VALUE"),
+             (["--draft-vocabulary", "0"], b"auto or a whole number from 1"), (["--draft-head-bits", "5"], b"auto|4|8|16"),
+             (["--lookup", "yes"], b"auto|off|on"), (["--mtp-contract", "concat_order"], b"FIELD=VALUE"), (["--mtp-contract", "=x"], b"FIELD=VALUE"),
              (["--mtp-contract", "concat_ordr=x"], b"did you mean concat_order?"), (["--no-mtp", "--mtp-contract", "a=b"], b"exclude")]
     bad = []
     for flags, text in tries:
@@ -185,6 +186,33 @@ def wrong_usage():
         if code != 2 or out or text not in err:
             bad.append((flags, code, err))
     return not bad, bad
+
+
+def lookups():
+    """--lookup: spans of the context are drafted, alone, behind the head's drafts, or not at all; figures by source"""
+    prompt = "Reverse the list: river, gold, moon, car, river, gold, moon, car, river, gold, moon."
+    ways = {"none": ["--draft-depth", "0"], "alone": ["--draft-depth", "0", "--lookup", "on"], "both": ["--draft-depth", "2", "--lookup=on"],
+            "head": ["--draft-depth", "2"], "auto": [], "off": ["--lookup", "off"], "no head": ["--no-mtp"]}
+    got = {name: run_json("run", "--json", "--ignore-eos", "--max-tokens", "120", *flags, prompt) for name, flags in ways.items()}
+    made = {name: (a["drafts"]["head"]["drafted"], a["drafts"]["lookups"]["drafted"]) for name, a in got.items()}
+    good = all(a["ids"] == got["none"]["ids"] for a in got.values()) and got["both"]["drafts"]["lookup"] == "on"
+    good = good and made["none"] == (0, 0) and made["alone"][0] == 0 < made["alone"][1] and min(made["both"]) > 0
+    good = good and made["head"][1] == 0 < made["head"][0] and made["off"][1] == 0 and made["no head"][0] == 0
+    code, _, err = run("run", "--stats", "--ignore-eos", "--max-tokens", "120", "--draft-depth", "2", "--lookup", "on", prompt)
+    rows = [r"^  head +\d+ drafted in \d+ rounds?, +[\d.]+ % accepted$", r"^  look-up +\d+ drafted in \d+ rounds?, +[\d.]+ % accepted$"]
+    return good and code == 0 and all(re.search(row, err.decode(), re.M) for row in rows), (made, err)
+
+
+def vocabulary():
+    """--draft-vocabulary and --draft-head-bits: a smaller draft head, the same answers"""
+    flags = ["--draft-depth", "3", "--draft-vocabulary", "200", "--draft-head-bits", "4"]
+    got = run_json("run", "--json", *flags, *PICTURE)
+    some, none = run_json("inspect", "--json", *flags[2:]), run_json("inspect", "--json")
+    table = run("inspect", *flags[2:])[1].decode()
+    good = got["ids"] == plain["ids"] and got["drafts"]["after_picture"]["rounds"] > 0 and got["drafts"]["outside"] > 0
+    good = good and none["draft_vocabulary"] == none["draft_head_bits"] == none["memory"]["draft_head"] == 0
+    good = good and 200 < some["draft_vocabulary"] < 300 and some["draft_head_bits"] == 4 and some["memory"]["draft_head"] > 0
+    return good and re.search(r"^draft head +2\d\d of 1280 ids at 4 bits$", table, re.M) is not None, (got, some, table)
 
 
 def rejection():
@@ -226,14 +254,14 @@ def bad_contract():
 
 
 def absent_head():
-    """a declared head without weights: a warning; auto does without, a depth is an error"""
+    """a declared head without weights: a warning; auto drafts by look-up alone, a depth is an error"""
     model = checkpoint("absent", without_head)
     code, table, _ = run("inspect", model)
     got = run_json("inspect", "--json", model)
     said = run("run", "--model", model, *PICTURE)
     depth = run("run", "--model", model, "--draft-depth", "2", *PICTURE)
     good = code == 0 and b"MTP head       1 layer declared, off: " in table and b"warning" in table and b"mtp.safetensors" in table
-    good = good and got["mtp_declared"] and not got["mtp_attached"] and got["remarks"] and got["mtp_note"] and got["memory"]["draft"] == 0
+    good = good and got["mtp_declared"] and not got["mtp_attached"] and got["remarks"] and got["mtp_note"] and got["memory"]["draft"] > 0
     good = good and said == (0, plain["text"].encode() + b"\n", b"")
     return good and depth[0] == 1 and not depth[1] and b"no draft head" in depth[2], (table, got, said, depth)
 
@@ -272,8 +300,8 @@ def verified():
     text = out.decode()
     rows = [line.split() for line in text.split("\n\n")[1].splitlines()]
     sets = {row[0] for row in rows[1:]}
-    good = code == 0 and not err and rows[0] == ["set", "threads", "chunk", "0", "1", "2", "3", "4", "5", "6", "7", "8", "auto"]
-    good = good and all(set(row[3:]) <= {"same", "first"} and len(row) == 13 for row in rows[1:]) and "ref" in sets
+    good = code == 0 and not err and rows[0] == ["set", "threads", "chunk", "0", "1", "2", "3", "4", "5", "6", "7", "8", "auto", "look"]
+    good = good and all(set(row[3:]) <= {"same", "first"} and len(row) == 14 for row in rows[1:]) and "ref" in sets
     questions = re.findall(r"^(text|picture) .*; answer of \d+, greedy$", text, re.M)
     return good and questions == ["text", "picture"] and "The promise holds: " in text and "% accepted" in text, text
 
@@ -283,7 +311,7 @@ def verify_given():
     flags = ["--isa", BEST, "--threads", "1", "--chunk", "9", "--max-tokens", "8", "--temperature", "0.7", "--seed", "4"]
     got = run_json("verify", "--json", *flags, *PICTURE)
     good = got["holds"] is True and got["drafts"] == "head" and got["settings"] == [{"isa": BEST, "threads": 1, "chunk": 9, "breaks": {}}]
-    good = good and got["runs"] == 40 and 0 < got["accepted"] <= got["drafted"] and [a["seed"] for a in got["answers"]] == [0, 4, 5, 6]
+    good = good and got["runs"] == 44 and 0 < got["accepted"] <= got["drafted"] and [a["seed"] for a in got["answers"]] == [0, 4, 5, 6]
     return good and got["answers"][0]["ids"] == plain["ids"][:8] and all(a["image_tokens"] == 25 and len(a["digest"]) == 64 for a in got["answers"]), got
 
 
@@ -294,7 +322,7 @@ def verify_broken():
     coded, said, _ = run("verify", "--json", *flags, "Tell a story about a fox.")
     got = json.loads(said)
     breaks = got["settings"][0]["breaks"]
-    found = re.search(r"BROKEN .*first at token (\d+), depth (\d|auto), " + BEST + r", threads 1, chunk 16, prompt, temperature 1.5, seed \d:\n"
+    found = re.search(r"BROKEN .*first at token (\d+), depth (\d|auto|look), " + BEST + r", threads 1, chunk 16, prompt, temperature 1.5, seed \d:\n"
                       r"depth 0 (said|went|ended) .*\d", out.decode())
     good = code == coded == 1 and not err and found and got["holds"] is False and "0" not in breaks and len(breaks) > 4
     first = min(b["token"] for b in breaks.values())
@@ -309,7 +337,7 @@ def verify_without_head():
     return code == 0 and not err and got is not None and 50 < float(got.group(1)) < 100, (out, err)
 
 
-for function in (same_at_every_depth, passes, shown, whole_characters, colors, chat_drafts, stats, experiments, hidden, wrong_usage, rejection,
+for function in (same_at_every_depth, passes, lookups, vocabulary, shown, whole_characters, colors, chat_drafts, stats, experiments, hidden, wrong_usage, rejection,
                  contract, bad_contract, absent_head, broken_heads, undeclared_head, verified, verify_given, verify_broken,
                  verify_without_head):
     case(function)

@@ -50,7 +50,7 @@ static void open_run(run *r, const char *dir, const char *golden_file, const cha
     golden_open(&r->g, golden_file);
     fore_pool *pool;
     assert_int_equal(fore_pool_new(2, &pool, &err), 0);
-    r->engine = (fore_engine){kern, pool, NULL};
+    r->engine = (fore_engine){.kern = kern, .pool = pool};
     const fore_text_config *t = &r->network.config.text;
     assert_int_equal(fore_state_new(t, CAPACITY, &r->trunk, &err), 0);
     assert_int_equal(fore_state_new(&r->mtp.text, CAPACITY, &r->head, &err), 0);

@@ -70,7 +70,7 @@ static void open_run(run *r, const char *dir, const char *golden_file, int threa
     if (fore_kern_get(isa, &kern, &err) || fore_network_open(dir, kern, NULL, &r->network, &err)) fail_msg("%s", err.text);
     fore_pool *pool;
     assert_int_equal(fore_pool_new(threads, &pool, &err), 0);
-    r->engine = (fore_engine){kern, pool, NULL};
+    r->engine = (fore_engine){.kern = kern, .pool = pool};
     golden_open(&r->g, golden_file);
     const fore_text_config *t = &r->network.config.text;
     assert_int_equal(fore_state_new(t, 256, &r->state, &err), 0);

@@ -66,24 +66,29 @@ def rows(x, group):
     return np.round(g * factor[..., None]).astype(np.int8).reshape(x.shape), scale
 
 
-out = io.BytesIO()
-cases = [(b, g, s, d) for b in (4, 8) for g in (32, 64, 128) for s in (0, 1) for d in (0, 1)]
-out.write(b"QNT1" + struct.pack("<i", len(cases)))
-for i, (bits, group, source, dtype) in enumerate(cases):
-    N, K, T = int(rng.integers(1, 20)), group * int(rng.integers(1, 4)), int(rng.integers(1, 4))
-    w = (rng.standard_normal((N, K)) * rng.choice([0.02, 0.3]) + rng.choice([0, 0.1, -0.2])).astype(f32)
-    w[0, :group] = [0, 0.5, -0.25][i % 3]  # a group of one value
-    if N > 1: w[1, :group] = np.abs(w[1, :group])
-    if source: w = bf16_value(bf16_bits(w))
-    q, s, b, exact = quantise(w, bits, group, dtype)
-    x = rng.standard_normal((T, K)).astype(f32)
-    x[0, :group] = 0
-    qx, sx = rows(x, group)
-    y = (qx * np.repeat(sx.astype(np.float64), group, 1)) @ exact.astype(np.float64).T
-    out.write(struct.pack("<7i", bits, group, N, K, source, dtype, T))
-    for a in ((bf16_bits(w) if source else w), pack(q, bits), s, b, exact, x, qx, sx, y): out.write(np.ascontiguousarray(a).tobytes())
+def main():
+    out = io.BytesIO()
+    cases = [(b, g, s, d) for b in (4, 8) for g in (32, 64, 128) for s in (0, 1) for d in (0, 1)]
+    out.write(b"QNT1" + struct.pack("<i", len(cases)))
+    for i, (bits, group, source, dtype) in enumerate(cases):
+        N, K, T = int(rng.integers(1, 20)), group * int(rng.integers(1, 4)), int(rng.integers(1, 4))
+        w = (rng.standard_normal((N, K)) * rng.choice([0.02, 0.3]) + rng.choice([0, 0.1, -0.2])).astype(f32)
+        w[0, :group] = [0, 0.5, -0.25][i % 3]  # a group of one value
+        if N > 1: w[1, :group] = np.abs(w[1, :group])
+        if source: w = bf16_value(bf16_bits(w))
+        q, s, b, exact = quantise(w, bits, group, dtype)
+        x = rng.standard_normal((T, K)).astype(f32)
+        x[0, :group] = 0
+        qx, sx = rows(x, group)
+        y = (qx * np.repeat(sx.astype(np.float64), group, 1)) @ exact.astype(np.float64).T
+        out.write(struct.pack("<7i", bits, group, N, K, source, dtype, T))
+        for a in ((bf16_bits(w) if source else w), pack(q, bits), s, b, exact, x, qx, sx, y): out.write(np.ascontiguousarray(a).tobytes())
 
-with tarfile.open(sys.argv[1], "w:xz", preset=9, format=tarfile.GNU_FORMAT) as tar:
-    info = tarfile.TarInfo("cases.bin")
-    info.size, info.mode = out.tell(), 0o644
-    tar.addfile(info, io.BytesIO(out.getvalue()))
+    with tarfile.open(sys.argv[1], "w:xz", preset=9, format=tarfile.GNU_FORMAT) as tar:
+        info = tarfile.TarInfo("cases.bin")
+        info.size, info.mode = out.tell(), 0o644
+        tar.addfile(info, io.BytesIO(out.getvalue()))
+
+
+if __name__ == "__main__":
+    main()

@@ -9,45 +9,14 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "support/timeline.h"
+#include "support/answer.h"
 
 #define MODELS FORE_DATA "/models/"
 #define MOE FORE_DATA "/moe/moe_bf16"
-enum { MOST = 240 };
-
-typedef struct answer {
-    int32_t ids[MOST];
-    size_t n;
-    char text[2048];
-    fore_finish finish;
-    uint8_t digest[32];
-    fore_stats stats;
-} answer;
-
-static void run(fore_session *s, const fore_request *r, answer *a) {
-    fore_error err = {0};
-    *a = (answer){0};
-    if (fore_session_begin(s, r, &err)) fail_msg("%s", err.text);
-    while (a->finish == FORE_FINISH_NONE) {
-        fore_chunk c;
-        if (fore_session_next(s, &c, &err)) fail_msg("%s", err.text);
-        assert_true(a->n + c.id_count <= MOST);
-        memcpy(a->ids + a->n, c.ids, c.id_count * sizeof *c.ids);
-        a->n += c.id_count;
-        assert_true(strlen(a->text) + c.size < sizeof a->text);
-        if (c.size) strncat(a->text, c.text, c.size);
-        a->finish = c.finish;
-    }
-    fore_session_get_stats(s, &a->stats);
-    fore_session_digest(s, a->digest);
-}
-
-static void same(const answer *a, const answer *b, int depth) {
-    for (size_t i = 0; i < a->n && i < b->n; i++)
-        if (a->ids[i] != b->ids[i]) fail_msg("depth %d: token %zu is %d, without drafts it is %d", depth, i, (int)b->ids[i], (int)a->ids[i]);
-    if (a->n != b->n || a->finish != b->finish) fail_msg("depth %d: %zu tokens, without drafts %zu", depth, b->n, a->n);
-    assert_string_equal(a->text, b->text);
-    if (memcmp(a->digest, b->digest, sizeof a->digest)) fail_msg("depth %d: another state", depth);
+static void same_at(const answer *a, const answer *b, int depth) {
+    char way[24];
+    snprintf(way, sizeof way, "depth %d", depth);
+    answer_same(a, b, way);
 }
 
 /* Every depth and auto against depth 0, always from an empty session. */
@@ -55,15 +24,15 @@ static void all_depths(fore_session *s, fore_request *r) {
     answer base, other;
     fore_session_reset(s);
     r->draft.depth = 0;
-    run(s, r, &base);
+    answer_run(s, r, &base);
     size_t base_size, other_size;
     unsigned char *base_state = timeline_bytes(s, &base_size);
     for (int depth = FORE_DRAFT_AUTO; depth <= FORE_DRAFT_MAX; depth++) {
         if (depth == 0) continue;
         fore_session_reset(s);
         r->draft.depth = depth;
-        run(s, r, &other);
-        same(&base, &other, depth);
+        answer_run(s, r, &other);
+        same_at(&base, &other, depth);
         unsigned char *other_state = timeline_bytes(s, &other_size);
         if (base_size != other_size || memcmp(base_state, other_state, base_size)) fail_msg("depth %d: another state", depth);
         free(other_state);
@@ -82,23 +51,10 @@ static const fore_sampling SETTINGS[] = {
 };
 enum { SETTING_COUNT = sizeof SETTINGS / sizeof *SETTINGS };
 
-typedef struct subject {
-    fore_model *model;
-    fore_session *session;
-} subject;
-
 static subject open_subject(const char *dir, int context) {
-    subject s;
-    fore_error err = {0};
-    const fore_session_options o = {.threads = 2, .context = context};
-    if (fore_model_open(dir, NULL, &s.model, &err) || fore_session_new(s.model, &o, &s.session, &err)) fail_msg("%s", err.text);
+    subject s = subject_open(dir, NULL, context);
     assert_true(s.model->mtp.attached);
     return s;
-}
-
-static void close_subject(subject *s) {
-    fore_session_free(s->session);
-    fore_model_close(s->model);
 }
 
 /* 200 tokens after a golden prompt, each setting with its own seeds. */
@@ -121,7 +77,7 @@ static void check_files(const char *dir, const char *path) {
         all_depths(s.session, &r);
     }
     prompt_close(&p);
-    close_subject(&s);
+    subject_close(&s);
 }
 
 static void check_golden(const char *model, const char *which) {
@@ -169,7 +125,7 @@ static void test_tiny_seeds(void **state) {
         r.sampling.seed = seed * 7919;
         all_depths(s.session, &r);
     }
-    close_subject(&s);
+    subject_close(&s);
 }
 
 static char *load(const char *path, size_t *size) {
@@ -212,7 +168,7 @@ static void test_tiny_pictures(void **state) {
         }
     free(a);
     free(b);
-    close_subject(&s);
+    subject_close(&s);
 }
 
 /* Ends of every kind inside an accepted window: every token count, a stop string, an end token, a full context. */
@@ -235,13 +191,13 @@ static void test_ends(void **state) {
         all_depths(s.session, &r);
     }
     r.stop_count = 0;
-    close_subject(&s);
+    subject_close(&s);
     for (int context = 30; context <= 40; context += 2) {
         s = open_subject("models/tiny", context);
         r.ignore_eos = true;
         r.max_tokens = 0;
         all_depths(s.session, &r);
-        close_subject(&s);
+        subject_close(&s);
     }
 }
 
@@ -255,28 +211,28 @@ static void test_experiments(void **state) {
     r.prompt = TALK;
     r.max_tokens = 60;
     r.draft.depth = 0;
-    run(s.session, &r, &base);
+    answer_run(s.session, &r, &base);
     for (int depth = 1; depth <= FORE_DRAFT_MAX; depth++) {
         fore_session_reset(s.session);
         r.draft = (fore_draft){.depth = depth, .wrong = true};
-        run(s.session, &r, &other);
-        same(&base, &other, depth);
+        answer_run(s.session, &r, &other);
+        same_at(&base, &other, depth);
         assert_int_equal(other.stats.draft[0].accepted[0], 0);
         assert_true(other.stats.draft[0].rounds >= base.n - 2);
         fore_session_reset(s.session);
         r.draft = (fore_draft){.depth = depth, .replay = base.ids, .replay_count = base.n};
-        run(s.session, &r, &other);
-        same(&base, &other, depth);
+        answer_run(s.session, &r, &other);
+        same_at(&base, &other, depth);
         assert_int_equal(other.stats.draft[0].accepted[0], other.stats.draft[0].drafted[0]);
         assert_true(other.stats.rounds <= base.n / (size_t)(depth + 1) + 1);
         for (unsigned ablate = 1; ablate < 8; ablate++) {
             fore_session_reset(s.session);
             r.draft = (fore_draft){.depth = depth, .ablate = ablate};
-            run(s.session, &r, &other);
-            same(&base, &other, depth);
+            answer_run(s.session, &r, &other);
+            same_at(&base, &other, depth);
         }
     }
-    close_subject(&s);
+    subject_close(&s);
 }
 
 /* Turns that follow each other with other depths: the history goes on or begins anew, the answers stay. */
@@ -297,16 +253,16 @@ static void test_turns(void **state) {
             r.max_tokens = 60;
             r.draft.depth = plans[plan][t];
             answer a;
-            run(s.session, &r, &a);
+            answer_run(s.session, &r, &a);
             if (plan == 0) base[t] = a;
-            else same(&base[t], &a, plans[plan][t]);
+            else same_at(&base[t], &a, plans[plan][t]);
             if (t) assert_true(a.stats.reused_tokens > 0);
             if (plan == 3 && t == 2) assert_true(a.stats.history_missing > 0); /* the second turn was not followed */
             if (plan == 1) assert_int_equal(a.stats.history_missing, 0);
             n = strlen(talk);
             snprintf(talk + n, sizeof talk - n, "%s<|im_end|>\n", a.text);
         }
-        close_subject(&s);
+        subject_close(&s);
     }
 }
 

@@ -56,6 +56,17 @@ static float gap_of(const fore_session *s) {
     return s->drafter.logits[best] - second;
 }
 
+/* Up to `depth` drafts, fewer after an end token. */
+static int propose(fore_session *s, int depth, int32_t *drafts) {
+    int n = 0;
+    do {
+        drafts[n] = fore_drafter_step(s, n, n ? drafts[n - 1] : -1, NULL);
+        n++;
+    } while (n < depth && !fore_session_is_end(s, drafts[n - 1]));
+    fore_drafter_done(s);
+    return n;
+}
+
 void follow_run(fore_session *s, follow_prompt *p, unsigned ablate, follow_answer *out, float (*gaps)[FOLLOW_DEPTH]) {
     fore_error err = {0};
     fore_chunk c = {0};
@@ -71,10 +82,10 @@ void follow_run(fore_session *s, follow_prompt *p, unsigned ablate, follow_answe
         out->ids[out->n++] = c.ids[0];
         if (c.finish != FORE_FINISH_NONE) break;
         struct follow_slot *slot = &out->slot[out->n - 1];
-        int32_t drafts[FORE_DRAFT_MAX];
+        int32_t drafts[FOLLOW_DEPTH];
         for (int depth = gaps ? 1 : FOLLOW_DEPTH; depth <= FOLLOW_DEPTH; depth++) {
             fore_drafter saved = s->drafter; /* asking again begins from the same rows */
-            slot->made = fore_drafter_propose(s, depth, drafts);
+            slot->made = propose(s, depth, drafts);
             if (gaps) gaps[out->n - 1][depth - 1] = gap_of(s);
             if (depth < FOLLOW_DEPTH) {
                 s->drafter.true_rows = saved.true_rows;

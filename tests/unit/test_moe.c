@@ -107,7 +107,7 @@ static fore_touched compute(layer_test *l, const fore_kern *kern, int threads, i
     fore_scratch s;
     assert_int_equal(fore_pool_new(threads, &pool, NULL), 0);
     assert_int_equal(fore_scratch_new(&l->text, chunk, 16, threads, &s, NULL), 0);
-    const fore_engine engine = {kern, pool, NULL};
+    const fore_engine engine = {.kern = kern, .pool = pool};
     for (int at = 0; at < T; at += chunk) {
         int n = T - at < chunk ? T - at : chunk;
         const fore_pass pass = {.engine = &engine, .text = &l->text, .scratch = &s, .T = n};
@@ -242,7 +242,7 @@ static void fingerprint(const fore_network *n, float *out, int rows) {
         fore_weight_row(n->kern, &n->embed, 10 + i, e + i * t->hidden_size);
         positions[i] = i;
     }
-    const fore_engine engine = {n->kern, pool, NULL};
+    const fore_engine engine = {.kern = n->kern, .pool = pool};
     const fore_batch b = {.T = rows, .embeddings = e, .positions = {positions, positions, positions}, .hidden = out};
     fore_trunk_forward(&engine, n, &state, &s, &b);
     free(e);

@@ -167,7 +167,7 @@ static void stays_off(const kit *k, const char *why) {
     assert_string_equal(info.mtp_source, "");
     fore_request r;
     fore_request_init(&r, model);
-    assert_int_equal(r.draft.depth, 0);
+    assert_int_equal(r.draft.depth, FORE_DRAFT_AUTO); /* look-ups need no head */
     r.ids = (const int32_t[]){1, 2, 3};
     r.id_count = 3;
     r.draft.depth = 2;
@@ -556,7 +556,7 @@ static outcome run_head(const kit *k, int step, bool spare) {
     assert_int_equal(fore_state_new(&o.mtp.text, CAPACITY, &head, &o.err), 0);
     assert_int_equal(fore_scratch_new(&o.network.config.text, CAPACITY, CAPACITY, 2, &room, &o.err), 0);
     assert_int_equal(fore_mtp_scratch_new(&o.mtp, CAPACITY, &own, &o.err), 0);
-    const fore_engine e = {o.network.kern, pool, NULL};
+    const fore_engine e = {.kern = o.network.kern, .pool = pool};
     float hidden[ROWS * C], embeddings[ROWS * C];
     int32_t positions[ROWS];
     for (int i = 0; i < ROWS; i++) {

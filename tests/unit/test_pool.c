@@ -1,4 +1,5 @@
-/* The thread pool: every index once, on a valid worker, for any number of threads; quotas of cgroups. */
+/* The thread pool: every index once, on a valid worker, for any number of threads, on given processors and nodes of memory;
+ * quotas of cgroups, lists of processors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,9 +10,12 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/numa.h"
 #include "base/pool.h"
 #include "base/processors.h"
 #include "support/scratch.h"
@@ -174,10 +178,270 @@ static void test_quota(void **state) {
     scratch_remove(&dir);
 }
 
+/* ---- lists of processors ----------------------------------------------------------------------------------------- */
+
+static void test_lists(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want; /* NULL: refused */
+    } cases[] = {
+        {"0", "0"}, {"0-3,8", "0-3,8"}, {"8,0-3", "0-3,8"}, {"3,1,2", "1-3"}, {"5-5", "5"}, {" 1,3\n", "1,3"}, {"1,1-2", "1-2"},
+        {"8191", "8191"}, {"", NULL}, {" ", NULL}, {"a", NULL}, {"1,", NULL}, {",1", NULL}, {"3-1", NULL}, {"-1", NULL}, {"1-", NULL},
+        {"1 2", NULL}, {"8192", NULL}, {"99999999999999999999", NULL}, {"0-99999999999", NULL}, {"1-2-3", NULL}, {"0x1", NULL},
+        {"1;2", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fore_cpu_set set;
+        fore_error err = {0};
+        char text[64];
+        fore_status s = fore_cpu_parse(cases[i].text, &set, &err);
+        if (s != (cases[i].want ? FORE_OK : FORE_ERR_INVALID)) fail_msg("'%s': %d %s", cases[i].text, s, err.text);
+        if (s) {
+            assert_non_null(strstr(err.text, "such as 0-3,8"));
+            continue;
+        }
+        fore_cpu_print(&set, text, sizeof text);
+        assert_string_equal(text, cases[i].want);
+    }
+    fore_cpu_set odd;
+    char text[16];
+    assert_int_equal(fore_cpu_parse("1,3,5,7,9,11,13,15", &odd, NULL), 0);
+    assert_int_equal(fore_cpu_count(&odd), 8);
+    fore_cpu_print(&odd, text, sizeof text);
+    assert_string_equal(text, "1,3,5,7,9,...");
+    assert_int_equal(fore_cpu_next(&odd, 4), 5);
+    assert_int_equal(fore_cpu_next(&odd, 16), FORE_CPU_MAX);
+}
+
+/* ---- threads held on processors ---------------------------------------------------------------------------------- */
+
+typedef struct watch {
+    fore_cpu_set masks[8];
+    atomic_int taken[8];
+} watch;
+
+static void watch_task(void *context, int index, int worker) {
+    (void)index;
+    watch *w = context;
+    fore_cpu_mask(&w->masks[worker]);
+    atomic_fetch_add(&w->taken[worker], 1);
+    usleep(2000); /* lets the others have some */
+}
+
+/* Runs until every thread took an index. */
+static void watch_all(fore_pool *pool, watch *w) {
+    int threads = fore_pool_threads(pool), seen = 0;
+    for (int tries = 0; seen < threads && tries < 500; tries++) {
+        fore_pool_run(pool, watch_task, w, threads);
+        seen = 0;
+        for (int i = 0; i < threads; i++) seen += atomic_load(&w->taken[i]) > 0;
+    }
+    assert_int_equal(seen, threads);
+}
+
+static void test_cpus(void **state) {
+    (void)state;
+    fore_cpu_set mask, few = {0}, after;
+    assert_true(fore_cpu_mask(&mask));
+    int n = 0;
+    for (int cpu = fore_cpu_next(&mask, 0); cpu < FORE_CPU_MAX && n < 8; cpu = fore_cpu_next(&mask, cpu + 1), n++) fore_cpu_add(&few, cpu);
+    char list[128];
+    fore_cpu_print(&few, list, sizeof list);
+    fore_pool *pool;
+    fore_error err = {0};
+    if (fore_pool_new_with(&(fore_pool_options){.cpus = list}, &pool, &err)) fail_msg("%s", err.text);
+    assert_int_equal(fore_pool_threads(pool), n);
+    watch *w = calloc(1, sizeof *w);
+    watch_all(pool, w);
+    fore_cpu_set all = {0};
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(fore_cpu_count(&w->masks[i]), 1);
+        fore_cpu_add(&all, fore_cpu_next(&w->masks[i], 0));
+    }
+    assert_memory_equal(&all, &few, sizeof all); /* each on one of its own */
+    free(w);
+    fore_pool_free(pool);
+    assert_true(fore_cpu_mask(&after));
+    assert_memory_equal(&after, &mask, sizeof mask);
+
+    job *j = calloc(1, sizeof *j); /* fewer threads than processors */
+    assert_int_equal(fore_pool_new_with(&(fore_pool_options){.threads = 1, .cpus = list}, &pool, &err), 0);
+    check_runs(pool, j, 50, 0, 0);
+    fore_pool_free(pool);
+    free(j);
+}
+
+static void test_cpus_refused(void **state) {
+    (void)state;
+    fore_cpu_set mask, after;
+    assert_true(fore_cpu_mask(&mask));
+    int outside = 0;
+    while (fore_cpu_has(&mask, outside)) outside++;
+    char list[64], name[32];
+    snprintf(list, sizeof list, "%d,%d", fore_cpu_next(&mask, 0), outside);
+    snprintf(name, sizeof name, "may not run on %d ", outside);
+    fore_pool *pool = (fore_pool *)&mask;
+    fore_error err = {0};
+    assert_int_equal(fore_pool_new_with(&(fore_pool_options){.cpus = list}, &pool, &err), FORE_ERR_INVALID);
+    assert_null(pool);
+    assert_non_null(strstr(err.text, name));
+    assert_int_equal(fore_pool_new_with(&(fore_pool_options){.cpus = "none"}, &pool, &err), FORE_ERR_INVALID);
+    assert_non_null(strstr(err.text, "'none'"));
+    snprintf(list, sizeof list, "%d", fore_cpu_next(&mask, 0));
+    assert_int_equal(fore_pool_new_with(&(fore_pool_options){.threads = 2, .cpus = list}, &pool, &err), FORE_ERR_INVALID);
+    assert_non_null(strstr(err.text, "2 threads and 1 processors"));
+    assert_true(fore_cpu_mask(&after));
+    assert_memory_equal(&after, &mask, sizeof mask);
+}
+
+static void test_spinning(void **state) {
+    (void)state;
+    fore_pool *pool = make(fore_pool_processors());
+    assert_true(fore_pool_spins(pool));
+    fore_pool_free(pool);
+    pool = make(fore_pool_processors() + 1); /* it would take the processor from whom it waits for */
+    assert_false(fore_pool_spins(pool));
+    fore_pool_free(pool);
+}
+
+/* ---- nodes of memory --------------------------------------------------------------------------------------------- */
+
+static void describe(const scratch *dir, const char *name, const char *text) { scratch_write(dir, name, text, strlen(text)); }
+
+static void test_read_nodes(void **state) {
+    (void)state;
+    scratch dir;
+    scratch_make(&dir);
+    fore_numa *numa = malloc(sizeof *numa);
+    fore_cpu_set cpus;
+    char text[64];
+    assert_int_equal(fore_cpu_parse("0-7", &cpus, NULL), 0);
+    fore_numa_read(dir.dir, &cpus, numa); /* no nodes */
+    assert_int_equal(numa->count, 1);
+    assert_int_equal(numa->node[0].number, -1);
+    assert_int_equal(fore_cpu_count(&numa->node[0].cpus), 8);
+
+    describe(&dir, "online", "0-1,4\n");
+    describe(&dir, "node0/cpulist", "0-1,4-5\n");
+    describe(&dir, "node1/cpulist", "\n"); /* memory only */
+    describe(&dir, "node4/cpulist", "2-3,6-9\n");
+    fore_numa_read(dir.dir, &cpus, numa);
+    assert_int_equal(numa->count, 2);
+    assert_int_equal(numa->node[0].number, 0);
+    assert_int_equal(numa->node[1].number, 4);
+    fore_cpu_print(&numa->node[0].cpus, text, sizeof text);
+    assert_string_equal(text, "0-1,4-5");
+    fore_cpu_print(&numa->node[1].cpus, text, sizeof text);
+    assert_string_equal(text, "2-3,6-7"); /* without those that may not be used */
+
+    assert_int_equal(fore_cpu_parse("6-7", &cpus, NULL), 0);
+    fore_numa_read(dir.dir, &cpus, numa);
+    assert_int_equal(numa->count, 1);
+    assert_int_equal(numa->node[0].number, 4);
+    assert_int_equal(fore_cpu_parse("7,11", &cpus, NULL), 0); /* 11 is on no node */
+    fore_numa_read(dir.dir, &cpus, numa);
+    assert_int_equal(numa->count, 1);
+    assert_int_equal(numa->node[0].number, -1);
+    assert_int_equal(fore_cpu_count(&numa->node[0].cpus), 2);
+    free(numa);
+    scratch_remove(&dir);
+}
+
+static void test_cut(void **state) {
+    (void)state;
+    static const int weights[] = {4, 2, 2};
+    static const int counts[] = {1, 2, 7, 8, 64, 1000, INT_MAX};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        int count = counts[i];
+        assert_int_equal(fore_numa_cut(weights, 3, 0, count), 0);
+        assert_int_equal(fore_numa_cut(weights, 3, 1, count), count / 2);
+        assert_int_equal(fore_numa_cut(weights, 3, 2, count), (int)((int64_t)count * 3 / 4));
+        assert_int_equal(fore_numa_cut(weights, 3, 3, count), count);
+    }
+}
+
+/* Nodes that this machine does not have, over processors that it has. */
+static void test_pool_of_nodes(void **state) {
+    (void)state;
+    fore_cpu_set mask;
+    assert_true(fore_cpu_mask(&mask));
+    int a = fore_cpu_next(&mask, 0), b = fore_cpu_next(&mask, a + 1);
+    if (b == FORE_CPU_MAX) skip();
+    scratch dir;
+    scratch_make(&dir);
+    char text[96], rest[64];
+    fore_cpu_set others = mask;
+    others.bits[a / 64] &= ~(UINT64_C(1) << (a % 64));
+    fore_cpu_print(&others, rest, sizeof rest);
+    describe(&dir, "online", "0-1");
+    snprintf(text, sizeof text, "%d", a);
+    describe(&dir, "node0/cpulist", text);
+    describe(&dir, "node1/cpulist", rest);
+    fore_pool *pool;
+    fore_error err = {0};
+    if (fore_pool_new_with(&(fore_pool_options){.threads = 4, .nodes = dir.dir}, &pool, &err)) fail_msg("%s", err.text);
+    assert_int_equal(fore_pool_nodes(pool), 2);
+    job *j = calloc(1, sizeof *j);
+    check_runs(pool, j, 300, 50, 300);
+    watch *w = calloc(1, sizeof *w);
+    watch_all(pool, w);
+    assert_memory_equal(&w->masks[0], &mask, sizeof mask); /* the caller is left alone */
+    assert_memory_equal(&w->masks[3], &others, sizeof others);
+    /* Placing is a wish: memory of nodes that are not there is as any other. */
+    size_t piece = 1 << 16;
+    char *memory = calloc(64, piece);
+    fore_pool_place(pool, memory, piece, 64);
+    for (size_t i = 0; i < 64 * piece; i += 999) assert_int_equal(memory[i], 0);
+    free(memory);
+    free(w);
+    free(j);
+    fore_pool_free(pool);
+    snprintf(text, sizeof text, "%d,%d", a, b);
+    if (fore_pool_new_with(&(fore_pool_options){.cpus = text, .nodes = dir.dir}, &pool, &err)) fail_msg("%s", err.text);
+    assert_int_equal(fore_pool_nodes(pool), 2);
+    j = calloc(1, sizeof *j);
+    check_runs(pool, j, 100, 0, 0);
+    free(j);
+    fore_pool_free(pool);
+    scratch_remove(&dir);
+}
+
+static void test_place(void **state) {
+    (void)state;
+    fore_cpu_set mask;
+    assert_true(fore_cpu_mask(&mask));
+    fore_numa *numa = malloc(sizeof *numa);
+    fore_numa_read("/sys/devices/system/node", &mask, numa);
+    int node = numa->node[0].number;
+    free(numa);
+    size_t size = 1 << 20, page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = aligned_alloc(page, size);
+    assert_false(fore_numa_place(memory, page - 1, 0)); /* no whole page */
+    assert_false(fore_numa_place(memory, size, -1));
+    bool placed = fore_numa_place(memory + 1, size - 1, node);
+#ifdef SYS_get_mempolicy
+    enum { ADDRESS = 2 }; /* MPOL_F_ADDR */
+    unsigned long nodes[1024 / (8 * sizeof(unsigned long))] = {0};
+    int policy = -1, first = -1;
+    if (placed && syscall(SYS_get_mempolicy, &policy, nodes, 1024UL, memory + page, ADDRESS) == 0) {
+        assert_int_equal(policy, 1); /* MPOL_PREFERRED */
+        assert_int_equal(nodes[0], 1UL << node);
+        syscall(SYS_get_mempolicy, &first, NULL, 0UL, memory, ADDRESS); /* the page that is not whole */
+        assert_int_equal(first, 0);
+    }
+#endif
+    memset(memory, 1, size);
+    free(memory);
+    if (!placed) skip(); /* containers often forbid it */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_index_once), cmocka_unit_test(test_sleeping), cmocka_unit_test(test_nothing_to_do),
         cmocka_unit_test(test_threads),          cmocka_unit_test(test_affinity), cmocka_unit_test(test_quota),
+        cmocka_unit_test(test_lists),            cmocka_unit_test(test_cpus),     cmocka_unit_test(test_cpus_refused),
+        cmocka_unit_test(test_spinning),         cmocka_unit_test(test_read_nodes), cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_pool_of_nodes),    cmocka_unit_test(test_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

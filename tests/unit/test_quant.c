@@ -236,7 +236,7 @@ static void weights_refused(void **state) {
     fore_error err = {0};
     fore_qweight shape = {8, 32, 2, 32, FORE_DTYPE_F16, NULL};
     assert_int_equal(fore_quantize_rows(&shape, q, scales, biases, FORE_DTYPE_F32, w, &err), FORE_OK);
-    assert_int_equal(fore_quantize_rows(&shape, q, scales, biases, FORE_DTYPE_F16, w, &err), FORE_ERR_UNSUPPORTED);
+    assert_int_equal(fore_quantize_rows(&shape, q, scales, biases, FORE_DTYPE_I32, w, &err), FORE_ERR_UNSUPPORTED);
     const float wrong[] = {NAN, INFINITY, -INFINITY, 70000.0f};
     for (int i = 0; i < 4; i++) {
         w[40] = wrong[i];

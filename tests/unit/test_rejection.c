@@ -75,6 +75,9 @@ static void test_distributions(void **state) {
     make(p, 1, 1, all);
     make(q, 2, 1, all);
     check_pair("p and q differ", p, q, 11);
+    memset(q, 0, sizeof q);
+    q[5] = 1;
+    check_pair("q is one token", p, q, 10);
     make(p, 3, 4, all);
     make(q, 4, 4, all);
     check_pair("both peaked", p, q, 12);
@@ -155,7 +158,7 @@ static void test_processed(void **state) {
         for (uint64_t i = 0; i < N; i++) {
             int depth = (int)(i % FORE_DRAFT_MAX);
             bool kept;
-            int32_t x = fore_rejection_draft(r, sampler, head, depth, i), y = fore_rejection_choose(r, sampler, target, depth, i, x, &kept);
+            int32_t x = fore_rejection_draft(r, sampler, NULL, head, depth, i), y = fore_rejection_choose(r, sampler, target, depth, i, x, &kept);
             assert_true(x >= 0 && x < USABLE && y >= 0 && y < USABLE);
             counts[y]++;
             accepted += kept;
@@ -178,13 +181,14 @@ static void test_processed(void **state) {
 enum { PLACES = 4, KINDS = 2048 };
 typedef struct sample {
     double counts[PLACES][KINDS];
-    double accepted, drafted;
+    double accepted, drafted, lookups;
 } sample;
 
 /* Answers of PLACES tokens with `seeds` seeds from `first`; counts of the token at each place. */
-static void collect(fore_session *s, fore_request *r, int depth, uint64_t first, int seeds, sample *out) {
+static void collect(fore_session *s, fore_request *r, const fore_draft *how, uint64_t first, int seeds, sample *out) {
     memset(out, 0, sizeof *out);
-    r->draft = (fore_draft){.depth = depth, .sampler = FORE_SAMPLER_REJECTION};
+    r->draft = *how;
+    r->draft.sampler = FORE_SAMPLER_REJECTION;
     for (int i = 0; i < seeds; i++) {
         fore_error err = {0};
         fore_chunk c = {0};
@@ -203,7 +207,48 @@ static void collect(fore_session *s, fore_request *r, int depth, uint64_t first,
         fore_session_get_stats(s, &stats);
         out->accepted += (double)stats.draft[0].accepted[0];
         out->drafted += (double)stats.draft[0].drafted[0];
+        out->lookups += (double)stats.lookups.drafted;
     }
+}
+
+static void compare(const char *name, const sample *base, const sample *other) {
+    print_message("%s: first drafts accepted %.3f of %.0f, %.0f look-ups; tails", name, other->accepted / other->drafted, other->drafted, other->lookups);
+    for (int place = 0; place < PLACES; place++) {
+        double z = chance_same(base->counts[place], other->counts[place], KINDS);
+        print_message(" %.2f", z);
+        assert_true(z < CHANCE_LIMIT);
+    }
+    print_message("\n");
+    assert_true(other->accepted > 0 && other->accepted < other->drafted);
+}
+
+/* Look-ups, whose distribution is one token; a head that has a part of the vocabulary; and depths that the pace chooses. */
+static void test_sources(void **state) {
+    (void)state;
+    static const fore_draft ways[] = {{.depth = 0, .lookup = FORE_LOOKUP_ON}, {.depth = 2, .lookup = FORE_LOOKUP_ON}, {.depth = FORE_DRAFT_AUTO}, {.depth = 3}};
+    static const char *const names[] = {"look-ups", "two drafts, look-ups", "auto", "three drafts"};
+    fore_model *model = NULL;
+    fore_session *session = NULL;
+    fore_error err = {0};
+    const fore_session_options o = {.threads = 1, .context = 64};
+    const fore_model_options few = {.draft_head_bits = 4, .draft_vocabulary = 700};
+    if (fore_model_open("models/tiny", &few, &model, &err) || fore_session_new(model, &o, &session, &err)) fail_msg("%s", err.text);
+    assert_true(model->draft_head.rows.N > 700 && model->draft_head.rows.N < model->usable);
+    fore_request r;
+    fore_request_init(&r, model);
+    r.prompt = "<|im_start|>user\nWrite frog frog frog frog frog frog frog frog frog";
+    r.sampling = (fore_sampling){.temperature = 1.2f, .top_p = 0.9f, .top_k = 40, .repetition_penalty = 1};
+    r.max_tokens = PLACES;
+    r.ignore_eos = true;
+    static sample base, other;
+    collect(session, &r, &(fore_draft){.depth = 0}, 0, 1500, &base);
+    for (int i = 0; i < 4; i++) {
+        collect(session, &r, &ways[i], (uint64_t)(i + 50) * 1000000, 600, &other);
+        compare(names[i], &base, &other);
+        assert_true((other.lookups > 0) == (i < 3));
+    }
+    fore_session_free(session);
+    fore_model_close(model);
 }
 
 static void test_model(void **state) {
@@ -220,17 +265,12 @@ static void test_model(void **state) {
     r.max_tokens = PLACES;
     r.ignore_eos = true;
     static sample base, other;
-    collect(session, &r, 0, 0, 1000, &base);
+    collect(session, &r, &(fore_draft){.depth = 0}, 0, 1000, &base);
     for (int depth = 1; depth <= FORE_DRAFT_MAX; depth++) {
-        collect(session, &r, depth, (uint64_t)depth * 1000000, 300, &other);
-        print_message("depth %d: first drafts accepted %.3f; tails", depth, other.accepted / other.drafted);
-        for (int place = 0; place < PLACES; place++) {
-            double z = chance_same(base.counts[place], other.counts[place], KINDS);
-            print_message(" %.2f", z);
-            assert_true(z < CHANCE_LIMIT);
-        }
-        print_message("\n");
-        assert_true(other.accepted > 0 && other.accepted < other.drafted);
+        char name[16];
+        snprintf(name, sizeof name, "depth %d", depth);
+        collect(session, &r, &(fore_draft){.depth = depth}, (uint64_t)depth * 1000000, 300, &other);
+        compare(name, &base, &other);
     }
     /* Drafts that come from no distribution are refused. */
     static const int32_t said[] = {1, 2, 3};
@@ -246,6 +286,7 @@ static void test_model(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_distributions), cmocka_unit_test(test_pure), cmocka_unit_test(test_processed), cmocka_unit_test(test_model)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_distributions), cmocka_unit_test(test_pure), cmocka_unit_test(test_processed), cmocka_unit_test(test_model),
+                                       cmocka_unit_test(test_sources)};
     return cmocka_run_group_tests_name("rejection", tests, NULL, NULL);
 }

@@ -88,7 +88,7 @@ static void fingerprint(const fore_network *n, float *out) {
     float *e = calloc(3 * C, sizeof *e);
     for (int i = 0; i < 3; i++) fore_weight_row(n->kern, &n->embed, 10 + i, e + (size_t)i * C);
     const int32_t positions[] = {0, 1, 2};
-    const fore_engine engine = {n->kern, pool, NULL};
+    const fore_engine engine = {.kern = n->kern, .pool = pool};
     const fore_batch b = {.T = 3, .embeddings = e, .positions = {positions, positions, positions}, .hidden = out};
     fore_trunk_forward(&engine, n, &state, &s, &b);
     free(e);

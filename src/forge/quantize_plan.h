@@ -1,0 +1,87 @@
+/* What becomes of each tensor of a checkpoint that is quantised: which matrices get how many bits, which stay as they are and
+ * why, what the output's tensors are called, and in which file they lie. Decided before anything is read or written.
+ *
+ * Quantised: the Linear layers of the text model, of the draft head and (at 8 bits, when asked) of the vision tower, the
+ * token embedding and the output head. Left alone: norms, biases, convolutions, A_log and dt_bias; in_proj_a and in_proj_b,
+ * the router and the gate of the shared expert, which are small and steer the rest; and matrices whose rows are no multiple of
+ * the group. Experts become one stack a kind, switch_mlp.{gate,up,down}_proj, which is MLX's name for them. */
+#ifndef FORE_FORGE_QUANTIZE_PLAN_H
+#define FORE_FORGE_QUANTIZE_PLAN_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "checkpoint/config.h"
+#include "checkpoint/safetensors_layout.h"
+#include "checkpoint/store.h"
+
+enum { FORE_QUANTIZE_TENSORS = 3 }; /* of a quantised matrix: M.weight, M.scales, M.biases */
+
+/* Rows row .. row+rows-1 of a source tensor that is seen as a matrix [*,K]. */
+typedef struct fore_quantize_piece {
+    const fore_entry *from; /* borrowed from a store */
+    uint64_t row, rows;
+} fore_quantize_piece;
+
+/* One tensor of the output, or the three of a quantised matrix. */
+typedef struct fore_quantize_job {
+    const char *name;   /* of the output's tensor, M.weight of a matrix */
+    const char *module; /* M of a matrix; NULL for what is none */
+    const char *scales, *biases; /* names, of a quantised matrix */
+    int bits, group;    /* 0: copied as it is */
+    fore_dtype affine;  /* of scales and biases: F16 for F16 sources, else BF16 */
+    const char *why;    /* why a matrix is not quantised (static or in the arena); NULL when it is, or is no matrix */
+    fore_dtype dtype;   /* of all pieces */
+    const char *dtype_name;
+    int dims;
+    uint64_t shape[FORE_STORE_DIMS]; /* as a dense tensor */
+    uint64_t K;                      /* the last size of the shape; 1 for a scalar */
+    uint64_t rows;                   /* of all pieces together */
+    const fore_quantize_piece *pieces;
+    size_t piece_count;
+    uint64_t source_bytes;
+    size_t file; /* index of the output's file */
+} fore_quantize_job;
+
+typedef struct fore_quantize_file {
+    const char *name; /* "model-00001-of-00002.safetensors", or the draft head's own file */
+    bool sidecar;     /* not in the index */
+    size_t first, count; /* its jobs */
+    uint64_t bytes;      /* of its tensors in the output */
+    uint64_t source_bytes;
+} fore_quantize_file;
+
+typedef struct fore_quantize_rules {
+    int bits, group, head_bits, mtp_bits, vision_bits; /* 4, 8 or, but for bits, 16: left alone */
+    bool mtp_layers_only;                              /* fc stays */
+    uint64_t shard_bytes;                              /* a file holds no more, unless one tensor does */
+} fore_quantize_rules;
+
+typedef struct fore_quantize_plan {
+    fore_arena arena;
+    fore_quantize_rules rules;
+    fore_quantize_job *jobs;
+    size_t count;
+    fore_quantize_file *files;
+    size_t file_count;
+    uint64_t bytes, source_bytes; /* of all tensors: output, source */
+} fore_quantize_plan;
+
+/* sidecar: the store of the draft head's own file, sidecar_name its path inside the folder; NULL when there is none. What
+ * the stores lend stays borrowed. FORE_ERR_UNSUPPORTED: a source that is quantised already, or a matrix of a type that
+ * cannot be. On success fore_quantize_plan_free. */
+fore_status fore_quantize_plan_make(const fore_config *config, const fore_store *store, const fore_store *sidecar,
+                                    const char *sidecar_name, const fore_quantize_rules *rules, fore_quantize_plan *out,
+                                    fore_error *err);
+void fore_quantize_plan_free(fore_quantize_plan *plan);
+
+/* The output's tensors of one file: *count at most FORE_QUANTIZE_TENSORS * file->count. `user` is the job. */
+void fore_quantize_plan_items(const fore_quantize_plan *plan, const fore_quantize_file *file, fore_safetensors_item *items,
+                              size_t *count);
+
+/* Whether a tensor of this name belongs to the draft head. */
+bool fore_quantize_is_draft(const char *name);
+/* The part of a name that MLX-LM gives the module: "model.language_model.layers.0" is "language_model.model.layers.0".
+ * Appends to out. */
+fore_status fore_quantize_mlx_path(const char *module, fore_buf *out);
+
+#endif
