@@ -70,7 +70,7 @@ help:
 	@echo 'make sanitize   the same under AddressSanitizer (with leaks) and UBSanitizer, in build-san/'
 	@echo 'make lint       include graph, file sizes, forbidden calls and flags, symbols, cppcheck, clang build'
 	@echo 'make fuzz       libFuzzer on every parser, FUZZ_SECONDS=10 each, in build-fuzz/'
-	@echo 'make bench      figures on a random checkpoint of the GEOMETRY=0.8b (or 4b) sizes'
+	@echo 'make bench      `foresight bench` on a random checkpoint of the GEOMETRY=0.8b (or 4b) sizes'
 	@echo 'make install    into PREFIX=/usr/local (under DESTDIR); make uninstall removes it'
 
 # ---- library and command ------------------------------------------------------------------------------------------
@@ -153,8 +153,8 @@ $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libforesight.a
 	@$(LINK) $^ $(LDLIBS_ALL)
 $(BUILD)/bench/model-%/complete: $(BUILD)/bench/make_checkpoint
 	$< $* $(@D) && touch $@
-bench: $(BENCH_BIN) $(BUILD)/bench/model-$(GEOMETRY)/complete
-	$(BUILD)/bench/bench $(BENCH_ARGS) $(BUILD)/bench/model-$(GEOMETRY)
+bench: $(BUILD)/foresight $(BUILD)/bench/model-$(GEOMETRY)/complete
+	$(BUILD)/foresight bench $(BENCH_ARGS) $(BUILD)/bench/model-$(GEOMETRY)
 
 # ---- installation -------------------------------------------------------------------------------------------------
 

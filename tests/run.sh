@@ -7,6 +7,7 @@
 passed=0 failed=0 skipped=0 broken=''
 : "${BUILD:=build}" "${CC:=cc}" "${SAN:=}" "${TEST_SECONDS:=300}"
 export BUILD CC SAN
+export XDG_CONFIG_HOME="$PWD/$BUILD/no-config" # what the user has tuned plays no part
 log=$BUILD/check.log
 : >"$log"
 out=$(mktemp) || exit 1

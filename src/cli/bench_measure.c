@@ -27,6 +27,9 @@ typedef struct bench {
     float *pixels; /* owned: of the largest picture */
     int32_t serial; /* every request begins otherwise, so that no prefix is found again */
     char *messages; /* owned: the question of the depths; NULL without a template */
+    int32_t *answer; /* owned: [plan.decode + FORE_DRAFT_MAX + 1] what it is answered with, of a run without drafts */
+    size_t answered;
+    bool recording;
 } bench;
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
@@ -90,6 +93,7 @@ static int say(bench *b, int tokens) {
     for (int n = 0; n < tokens && c.finish == FORE_FINISH_NONE; n += (int)c.id_count) {
         fore_status s = fore_session_next(b->session, &c, &err);
         if (s) return cli_fail_status(s, &err);
+        for (size_t i = 0; b->recording && i < c.id_count; i++) b->answer[b->answered++] = c.ids[i];
         if (cli_interrupted()) return CLI_INTERRUPTED;
     }
     return CLI_OK;
@@ -120,6 +124,7 @@ static void prepare_inputs(bench *b) {
     uint32_t state = 1;
     b->ids = cli_need(calloc((size_t)p->prompt, sizeof *b->ids));
     for (int i = 0; i < p->prompt; i++) b->ids[i] = (int32_t)((uint32_t)i * 2654435761u % (uint32_t)(info->vocab_size / 2));
+    b->answer = cli_need(calloc((size_t)p->decode + 2 * FORE_DRAFT_MAX + 2, sizeof *b->answer));
     if (info->has_template && info->has_tokenizer) b->messages = cli_conversation(NULL, "Tell a story about a fox.", 0);
     if (!sees(b)) return;
     int side = 0;
@@ -275,13 +280,13 @@ static int measure_passes(bench *b) {
     return step(b);
 }
 
-/* Begins the question of the depths with `depth` drafts a round. */
-static int ask(bench *b, int depth) {
+/* Begins the question of the depths. */
+static int ask(bench *b, fore_draft draft) {
     fore_request r;
     fore_error err = {0};
     init_request(b, &r);
     r.max_tokens = b->out->plan.decode + 1;
-    r.draft.depth = depth;
+    r.draft = draft;
     r.messages = b->messages;
     if (!r.messages) {
         r.ids = b->ids;
@@ -293,9 +298,12 @@ static int ask(bench *b, int depth) {
 
 static int measure_depth(bench *b, cli_bench_depth *d, double *plain, double *pass) {
     fore_stats s;
-    int code = ask(b, d->depth);
+    b->recording = d->depth == 0;
+    b->answered = b->recording ? 0 : b->answered;
+    int code = ask(b, (fore_draft){.depth = d->depth});
     double began = cli_seconds();
     if (code == CLI_OK) code = say(b, b->out->plan.decode);
+    b->recording = false;
     if (code) return code;
     double seconds = (cli_seconds() - began) / b->out->plan.decode;
     fore_session_get_stats(b->session, &s);
@@ -310,18 +318,39 @@ static int measure_depth(bench *b, cli_bench_depth *d, double *plain, double *pa
     for (int i = 0; i < FORE_DRAFT_MAX; i++) {
         made += drafts->drafted[i];
         d->accepted[i] = drafts->drafted[i] ? (double)drafts->accepted[i] / (double)drafts->drafted[i] : 0;
+        if (drafts->drafted[i]) d->accepted_count = i + 1;
     }
-    if (made) {
+    if (made && d->depth > 0) { /* auto may make drafts that it does not check */
         cli_series_add(&b->out->draft, s.draft_seconds / (double)made);
         cli_series_add(&b->out->draft_one, *pass);
     }
     return step(b);
 }
 
+/* The same answer with drafts taken from it, of which as many are right as the plan says; the head works all the same. */
+static int measure_at(bench *b, cli_bench_depth *d, double plain) {
+    const cli_bench_plan *p = &b->out->plan;
+    double right[FORE_DRAFT_MAX] = {0}; /* each given that those before it are */
+    for (int i = 0; i < FORE_DRAFT_MAX; i++) {
+        double before = i ? p->acceptance[i - 1] : 1;
+        right[i] = before > 0 ? p->acceptance[i] / before : 0;
+    }
+    int code = ask(b, (fore_draft){.depth = d->depth, .lookup = FORE_LOOKUP_OFF, .replay = b->answer, .replay_count = b->answered,
+                                   .replay_right = right, .replay_seed = 1});
+    double began = cli_seconds();
+    if (code == CLI_OK) code = say(b, p->decode);
+    if (code == CLI_OK) cli_series_add(&d->at, plain / ((cli_seconds() - began) / p->decode));
+    return code;
+}
+
 static int measure_depths(bench *b) {
     double plain = 0, pass = 0;
     int code = CLI_OK;
-    for (int i = 0; i < b->out->plan.depth_count && code == CLI_OK; i++) code = measure_depth(b, &b->out->depths[i], &plain, &pass);
+    for (int i = 0; i < b->out->plan.depth_count && code == CLI_OK; i++) {
+        cli_bench_depth *d = &b->out->depths[i];
+        code = measure_depth(b, d, &plain, &pass);
+        if (code == CLI_OK && d->depth && b->out->plan.accepts) code = measure_at(b, d, plain);
+    }
     return code;
 }
 
@@ -379,7 +408,7 @@ static int measure_profiles(bench *b) {
     if (code == CLI_OK) code = say(b, o->plan.decode);
     if (code == CLI_OK) code = take_profile(b, &p[0], "", o->plan.decode);
     if (code == CLI_OK && o->info.mtp_attached) {
-        code = ask(b, DRAFT_DEPTH);
+        code = ask(b, (fore_draft){.depth = DRAFT_DEPTH});
         if (code == CLI_OK) code = profile(b, true);
         if (code == CLI_OK) code = say(b, o->plan.decode);
         fore_operator head = {0};
@@ -417,5 +446,6 @@ int cli_bench_measure(cli_bench *o, const cli_options *options) {
     free(b.ids);
     free(b.pixels);
     free(b.messages);
+    free(b.answer);
     return code;
 }

@@ -15,6 +15,7 @@ enum { MOST_WAYS = 16, MOST_QUESTIONS = 16, TOKENS = 48, BUILT_IN_IDS = 24, LEAS
 
 typedef struct way {
     int depth, threads;
+    fore_draft_lookup lookup;
     cli_series seconds; /* of all questions, prompts included */
     double speed;       /* against the usual way in the same runs */
 } way;
@@ -76,10 +77,11 @@ static int add_questions(tune *t) {
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
 
-static int answer(tune *t, fore_session *session, const fore_request *question, int depth) {
+static int answer(tune *t, fore_session *session, const fore_request *question, const way *w) {
     fore_request r = *question;
     fore_error err = {0};
-    r.draft.depth = depth;
+    r.draft.depth = w->depth;
+    r.draft.lookup = w->lookup;
     fore_status s = fore_session_begin(session, &r, &err);
     for (fore_chunk c = {0}; !s && c.finish == FORE_FINISH_NONE;) {
         if (cli_interrupted()) return CLI_INTERRUPTED;
@@ -98,22 +100,20 @@ static int measure(tune *t, way *w, bool keep) {
     if (s) return cli_fail_status(s, &err);
     int code = CLI_OK;
     double began = cli_seconds();
-    for (size_t i = 0; i < t->question_count && code == CLI_OK; i++) code = answer(t, session, &t->questions[i], w->depth);
+    for (size_t i = 0; i < t->question_count && code == CLI_OK; i++) code = answer(t, session, &t->questions[i], w);
     if (code == CLI_OK && keep) cli_series_add(&w->seconds, cli_seconds() - began);
     fore_session_free(session);
     t->done++;
     return code;
 }
 
-static int find_way(const tune *t, int depth, int threads) {
+/* Gives the way's index, also when it was there; -1: it makes no sense. */
+static int add_way(tune *t, int depth, fore_draft_lookup lookup, int threads) {
     for (int i = 0; i < t->count; i++)
-        if (t->ways[i].depth == depth && t->ways[i].threads == threads) return i;
-    return -1;
-}
-
-static void add_way(tune *t, int depth, int threads) {
-    if (threads < 1 || t->count == MOST_WAYS || find_way(t, depth, threads) >= 0) return;
-    t->ways[t->count++] = (way){.depth = depth, .threads = threads};
+        if (t->ways[i].depth == depth && t->ways[i].lookup == lookup && t->ways[i].threads == threads) return i;
+    if (threads < 1 || t->count == MOST_WAYS) return -1;
+    t->ways[t->count] = (way){.depth = depth, .lookup = lookup, .threads = threads};
+    return t->count++;
 }
 
 /* The ways marked, in turns, until each has as many runs. */
@@ -127,7 +127,7 @@ static int take_turns(tune *t, const bool *wanted, int runs) {
 
 static int choose(const tune *t, const bool *wanted, int usual, double *gain) {
     const cli_series *series[MOST_WAYS];
-    int at[MOST_WAYS], count = 0, first = 0;
+    int at[MOST_WAYS] = {0}, count = 0, first = 0;
     for (int i = 0; i < t->count; i++) {
         if (!wanted[i]) continue;
         if (i == usual) first = count;
@@ -168,16 +168,16 @@ static void restart(tune *t, const bool *wanted) {
 static int try_ways(tune *t, int *usual, int *best, double *gain) {
     bool all[MOST_WAYS] = {0}, few[MOST_WAYS] = {0};
     int given = t->options->threads, processors = t->key.processors, most = given > 0 ? given : processors;
-    add_way(t, FORE_DRAFT_AUTO, most);
+    add_way(t, FORE_DRAFT_AUTO, FORE_LOOKUP_AUTO, most);
     *usual = *best = 0;
     *gain = 1;
     if (given <= 0) {
-        add_way(t, FORE_DRAFT_AUTO, most - most / 4);
-        add_way(t, FORE_DRAFT_AUTO, most / 2);
-        add_way(t, FORE_DRAFT_AUTO, most / 4);
+        add_way(t, FORE_DRAFT_AUTO, FORE_LOOKUP_AUTO, most - most / 4);
+        add_way(t, FORE_DRAFT_AUTO, FORE_LOOKUP_AUTO, most / 2);
+        add_way(t, FORE_DRAFT_AUTO, FORE_LOOKUP_AUTO, most / 4);
     }
-    int depths = t->info.mtp_attached ? FORE_DRAFT_MAX + 1 : 0, threads = t->count;
-    t->total = 1 + (uint64_t)(threads * t->runs) + (uint64_t)(depths ? (depths + 1) * SCREEN_RUNS + (FINALISTS + 1) * t->runs : 0);
+    int depths = t->info.mtp_attached ? FORE_DRAFT_MAX + 1 : 1, threads = t->count;
+    t->total = 1 + (uint64_t)(threads * t->runs + (depths + 2) * SCREEN_RUNS + (FINALISTS + 1) * t->runs);
     int code = measure(t, &t->ways[0], false); /* warms up */
     for (int i = 0; i < t->count; i++) all[i] = true;
     if (code == CLI_OK) code = take_turns(t, all, threads > 1 ? t->runs : 1);
@@ -185,13 +185,11 @@ static int try_ways(tune *t, int *usual, int *best, double *gain) {
     t->ways[0].speed = 1;
     compare(t, all, 0);
     *best = choose(t, all, 0, gain);
-    if (!depths) return CLI_OK;
     int base = *best; /* the fastest number of threads, with the usual drafts */
     memset(all, 0, sizeof all);
     all[base] = true;
-    for (int d = 0; d < depths; d++) {
-        add_way(t, d, t->ways[base].threads);
-        int i = find_way(t, d, t->ways[base].threads);
+    for (int d = t->info.mtp_attached ? FORE_DRAFT_AUTO : 0; d < depths; d++) { /* without a head auto is look-ups alone */
+        int i = add_way(t, d, FORE_LOOKUP_OFF, t->ways[base].threads);
         if (i >= 0) all[i] = true;
     }
     restart(t, all);
@@ -210,32 +208,31 @@ static int try_ways(tune *t, int *usual, int *best, double *gain) {
 
 /* ---- what came of it --------------------------------------------------------------------------------------------- */
 
-static const char *depth_name(int depth, char out[12]) {
-    if (depth == FORE_DRAFT_AUTO) return "auto";
-    snprintf(out, 12, "%d", depth);
-    return out;
+static cli_tuned settings_of(const way *w) {
+    return (cli_tuned){.found = true, .depth = w->depth, .threads = w->threads, .lookup = w->lookup};
 }
 
 static int print_result(const tune *t, int usual, int best, double gain, const char *saved) {
     cli_text out = {0};
-    char name[12], text[64];
-    const way *w = &t->ways[best], *u = &t->ways[usual];
+    char text[64];
+    const cli_tuned chosen = settings_of(&t->ways[best]);
     double tokens = (double)t->tokens * (double)t->question_count;
     cli_text_print(&out, "model     %s\nmachine   %s, %s, %d processors\nquestions %zu, %d tokens each, the prompts in the times\n\n", t->model.dir.data,
                    t->key.cpu, t->key.isa, t->key.processors, t->question_count, t->tokens);
-    cli_text_print(&out, "%-8s %7s %8s %9s %9s %5s\n", "drafts", "threads", "speed", "tok/s", "spread", "runs");
+    cli_text_print(&out, "%-36s %8s %9s %9s %5s\n", "setting", "speed", "tok/s", "spread", "runs");
     for (int i = 0; i < t->count; i++) {
         const way *v = &t->ways[i];
         double seconds = cli_series_median(&v->seconds);
-        cli_text_print(&out, "%-8s %7d %6.2f x %9.2f %7.1f %% %5d%s\n", depth_name(v->depth, name), v->threads, v->speed,
+        const cli_tuned settings = settings_of(v);
+        cli_text_print(&out, "%-36s %6.2f x %9.2f %7.1f %% %5d%s\n", cli_tuned_text(&settings, text), v->speed,
                        seconds > 0 ? tokens / seconds : 0, seconds > 0 ? 100 * cli_series_spread(&v->seconds) / seconds : 0, v->seconds.count,
                        i == best ? "  chosen" : i == usual ? "  usual" : "");
     }
     if (best == usual)
-        cli_text_print(&out, "\nThe usual setting stays (%s): nothing else is faster by more than chance explains.\n", cli_tuned_text(u->depth, u->threads, text));
+        cli_text_print(&out, "\nThe usual setting stays (%s): nothing else is faster by more than chance explains.\n", cli_tuned_text(&chosen, text));
     else
         cli_text_print(&out, "\n%s: %.2f x the speed of the usual setting, in nearly every run and by more than twice the spread.\n",
-                       cli_tuned_text(w->depth, w->threads, text), gain);
+                       cli_tuned_text(&chosen, text), gain);
     if (saved) cli_text_print(&out, "Kept in %s, where run and chat find it when no flag says otherwise.\n", saved);
     else cli_text_puts(&out, "Nothing is kept (--dry-run).\n");
     int code = cli_print(out.data, out.size);
@@ -246,6 +243,7 @@ static int print_result(const tune *t, int usual, int best, double gain, const c
 static void add_way_json(cJSON *object, const way *w) {
     if (w->depth == FORE_DRAFT_AUTO) cli_json_string(object, "depth", "auto");
     else cli_json_whole(object, "depth", (uint64_t)w->depth);
+    cli_json_bool(object, "lookup", w->depth == FORE_DRAFT_AUTO && w->lookup == FORE_LOOKUP_AUTO);
     cli_json_whole(object, "threads", (uint64_t)w->threads);
 }
 
@@ -297,9 +295,9 @@ static int tune_model(tune *t) {
     code = try_ways(t, &usual, &best, &gain);
     cli_progress_end(&t->progress);
     cli_text path = {0};
-    const way *w = &t->ways[best];
-    /* All the processors are kept as 0: the number may change. */
-    const cli_tuned tuned = {.found = true, .depth = w->depth, .threads = w->threads == t->key.processors ? 0 : w->threads, .ratio = gain};
+    cli_tuned tuned = settings_of(&t->ways[best]);
+    tuned.ratio = gain;
+    if (tuned.threads == t->key.processors) tuned.threads = 0; /* all there are */
     if (code == CLI_OK && !t->options->dry_run) code = cli_tuned_keep(&t->key, t->model.dir.data, &tuned);
     if (code == CLI_OK && !t->options->dry_run) cli_tuned_path(&path);
     if (code == CLI_OK) code = (t->options->json ? print_json : print_result)(t, usual, best, gain, path.data);
@@ -316,14 +314,14 @@ static int show(const tune *t) {
         cJSON *root = cli_need(cJSON_CreateObject());
         cli_json_bool(root, "tuned", tuned.found);
         if (tuned.found) {
-            add_way_json(root, &(way){.depth = tuned.depth, .threads = tuned.threads});
+            add_way_json(root, &(way){.depth = tuned.depth, .threads = tuned.threads, .lookup = tuned.lookup});
             cli_json_number(root, "ratio", tuned.ratio);
         }
         int code = cli_json_print(root);
         cJSON_Delete(root);
         return code;
     }
-    if (tuned.found) cli_text_print(&out, "%s: %s (%.2f x the usual setting)\n", t->model.dir.data, cli_tuned_text(tuned.depth, tuned.threads, text), tuned.ratio);
+    if (tuned.found) cli_text_print(&out, "%s: %s (%.2f x the usual setting)\n", t->model.dir.data, cli_tuned_text(&tuned, text), tuned.ratio);
     else cli_text_print(&out, "%s: not tuned on this machine\n", t->model.dir.data);
     int code = cli_print(out.data, out.size);
     cli_text_free(&out);
@@ -361,7 +359,7 @@ const cli_verb cli_tune_verb = {
     .operand = "DIR",
     .usage = "[flags] [DIR]",
     .summary = "find the fastest settings for a model here",
-    .about = "Tries numbers of threads and of drafts a round on the checkpoint in DIR, and keeps\n"
-             "what is fastest for run and chat. It changes the speed, never the answer.\n",
+    .about = "Tries numbers of threads and of drafts a round on the checkpoint in DIR, and\n"
+             "keeps what is fastest for run and chat. It changes the speed, never the answer.\n",
     .run = run,
 };

@@ -1,5 +1,5 @@
 /* The file of tuned settings; see tuned.h. Form: {"version": 1, "tuned": [{"model": digest, "cpu": "...", "processors": 2, "isa": "...",
- * "folder": "...", "depth": "auto" or 0 .. 8, "threads": 2, "ratio": 1.2}]}; members that are not known stay as they are. */
+ * "folder": "...", "depth": "auto" or 0 .. 8, "lookup": "off" or absent, "threads": 2, "ratio": 1.2}]}; members that are not known stay as they are. */
 #include "cli/tuned.h"
 
 #include <errno.h>
@@ -96,6 +96,7 @@ void cli_tuned_find(const cli_tuned_key *key, cli_tuned *out) {
         bool automatic = strcmp(text_of(entry, "depth"), "auto") == 0;
         out->found = take_whole(entry, "threads", 0, 1024, &out->threads) && (automatic || take_whole(entry, "depth", 0, FORE_DRAFT_MAX, &out->depth));
         out->ratio = number_of(entry, "ratio", 1);
+        if (strcmp(text_of(entry, "lookup"), "off") == 0) out->lookup = FORE_LOOKUP_OFF;
         broken = !out->found;
         if (broken) cli_fail("%s: the settings of this model: expected depth auto or 0 to %d and threads 0 to 1024", path.data, FORE_DRAFT_MAX);
         break;
@@ -147,6 +148,7 @@ static cJSON *new_entry(const cli_tuned_key *key, const char *folder, const cli_
     cli_json_string(entry, "folder", folder);
     if (tuned->depth == FORE_DRAFT_AUTO) cli_json_string(entry, "depth", "auto");
     else cli_json_whole(entry, "depth", (uint64_t)tuned->depth);
+    if (tuned->lookup == FORE_LOOKUP_OFF) cli_json_string(entry, "lookup", "off");
     cli_json_whole(entry, "threads", (uint64_t)tuned->threads);
     cli_json_number(entry, "ratio", tuned->ratio);
     return entry;
@@ -189,7 +191,7 @@ void cli_tuned_apply(const cli_options *options, const fore_model *model, cli_tu
     *tuned = (cli_tuned){0};
     if (!there || cli_tuned_key_of(model, &key) != CLI_OK) return;
     cli_tuned_find(&key, tuned);
-    if (!tuned->found || options->threads > 0 || !tuned->threads) return;
+    if (!tuned->found || options->threads > 0 || options->cpus || !tuned->threads) return;
     session->threads = tuned->threads;
     tuned->in_use = true;
 }
@@ -197,14 +199,16 @@ void cli_tuned_apply(const cli_options *options, const fore_model *model, cli_tu
 void cli_tuned_request(const cli_options *options, cli_tuned *tuned, fore_draft *draft) {
     if (!tuned->found || options->has_depth || options->draft_replay || options->no_mtp) return;
     draft->depth = tuned->depth;
+    if (options->lookup < 0) draft->lookup = tuned->lookup;
     tuned->in_use = true;
 }
 
-const char *cli_tuned_text(int depth, int threads, char out[64]) {
-    char drafts[32] = "auto drafts", count[32] = "all threads";
-    if (depth == 0) snprintf(drafts, sizeof drafts, "no drafts");
-    else if (depth > 0) snprintf(drafts, sizeof drafts, "%d draft%s a round", depth, depth == 1 ? "" : "s");
-    if (threads) snprintf(count, sizeof count, "%d thread%s", threads, threads == 1 ? "" : "s");
+const char *cli_tuned_text(const cli_tuned *t, char out[64]) {
+    char drafts[32] = "auto drafts", count[24] = "all threads";
+    if (t->depth == 0) snprintf(drafts, sizeof drafts, "no drafts");
+    else if (t->depth > 0) snprintf(drafts, sizeof drafts, "%d draft%s a round", t->depth, t->depth == 1 ? "" : "s");
+    else if (t->lookup == FORE_LOOKUP_OFF) snprintf(drafts, sizeof drafts, "auto drafts, no look-ups");
+    if (t->threads) snprintf(count, sizeof count, "%d thread%s", t->threads, t->threads == 1 ? "" : "s");
     snprintf(out, 64, "%s, %s", drafts, count);
     return out;
 }

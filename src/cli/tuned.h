@@ -10,6 +10,7 @@ typedef struct cli_tuned {
     bool found;
     int depth;     /* FORE_DRAFT_AUTO or a number of drafts a round */
     int threads;   /* 0: the processors of this process */
+    fore_draft_lookup lookup;
     double ratio;  /* how much faster than the usual setting it was */
     bool in_use;   /* set by cli_tuned_apply: some of it is */
 } cli_tuned;
@@ -34,6 +35,6 @@ void cli_tuned_apply(const cli_options *options, const fore_model *model, cli_tu
 /* The drafts of a request, unless a flag sets them. */
 void cli_tuned_request(const cli_options *options, cli_tuned *tuned, fore_draft *draft);
 /* "3 drafts a round, 2 threads" */
-const char *cli_tuned_text(int depth, int threads, char out[64]);
+const char *cli_tuned_text(const cli_tuned *tuned, char out[64]);
 
 #endif

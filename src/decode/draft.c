@@ -179,8 +179,9 @@ static void embed_carried(fore_session *s) {
 void fore_drafter_said(fore_session *s, int32_t id) {
     fore_draft_words *w = &s->drafter.words;
     if (!s->drafter.keeping || !w->memory) return;
-    s->stats.outside += id < s->model->usable && w->places[id] < 0;
-    fore_draft_words_add(w, s->model, id, true);
+    bool own = !s->draft.replay && !s->draft.wrong; /* drafts that are not the head's say nothing of its vocabulary */
+    s->stats.outside += own && id < s->model->usable && w->places[id] < 0;
+    fore_draft_words_add(w, s->model, id, own);
 }
 
 void fore_drafter_follow(fore_session *s, const float *hidden, int n) {
@@ -205,14 +206,24 @@ void fore_drafter_follow(fore_session *s, const float *hidden, int n) {
     d->carried += n;
 }
 
-/* The share of place `at` in the softmax over logits [n]. */
-static double probability(const float *logits, int n, int at) {
-    float top = logits[at];
-    double sum = 0;
-    for (int i = 0; i < n; i++) top = logits[i] > top ? logits[i] : top;
-    for (int i = 0; i < n; i++) sum += (double)fore_expf(logits[i] - top);
-    double share = (double)fore_expf(logits[at] - top) / sum;
-    return share >= 0 ? share : 0; /* not finite: not sure at all */
+/* exp(x) within 4 %, 0 and below only: the bits of a float are nearly linear in its logarithm. Sure enough for how sure a head is. */
+static float rough_exp(float x) {
+    x = x > -80 ? x : -80; /* not a number counts as far below */
+    int32_t bits = (int32_t)(x * 12102203.0f) + 1064866805;
+    float y;
+    memcpy(&y, &bits, sizeof y);
+    return y;
+}
+
+/* The share of place `at` in the softmax over logits [n], roughly. */
+static double probability(const fore_kern *kern, const float *logits, int n, int at) {
+    float top = logits[kern->argmax(logits, (size_t)n)], sums[4] = {0};
+    int i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int k = 0; k < 4; k++) sums[k] += rough_exp(logits[i + k] - top);
+    for (; i < n; i++) sums[0] += rough_exp(logits[i] - top);
+    double sum = (double)sums[0] + (double)sums[1] + (double)sums[2] + (double)sums[3];
+    return (double)rough_exp(logits[at] - top) / sum;
 }
 
 /* The draft from the head's output row: the target's own sampler on the head's logits, with the noise of the same place. */
@@ -231,7 +242,7 @@ static int32_t choose_draft(fore_session *s, const float *post, int depth, uint6
     fore_profile_op(&s->engine, FORE_OP_SAMPLE);
     int32_t id = s->rejection ? fore_rejection_draft(s->rejection, s->sampler, subset, logits, depth, place)
                               : fore_sampler_choose_of(s->sampler, subset, logits, place);
-    if (sure) *sure = probability(logits, subset ? subset->count : s->model->usable, subset ? subset->places[id] : id);
+    if (sure) *sure = probability(s->engine.kern, logits, subset ? subset->count : s->model->usable, subset ? subset->places[id] : id);
     return id;
 }
 

@@ -26,6 +26,7 @@ static int32_t maybe_wrong(const fore_session *s, int32_t id) { return s->draft.
 static int look(fore_session *s, const fore_drafts *d, int most, int32_t *out, int *match) {
     *match = 0;
     if (!s->lookups || most < 1) return 0;
+    fore_profile_op(&s->engine, FORE_OP_LOOKUP);
     int n = fore_lookup_find(&s->lookup, d->id, d->count, most, out, match);
     for (int i = 0; i < n; i++) out[i] = maybe_wrong(s, out[i]);
     return n;

@@ -164,8 +164,8 @@ fore_status fore_session_next(fore_session *s, fore_chunk *chunk, fore_error *er
     double t2 = fore_session_clock();
     fore_profile_op(&s->engine, FORE_OP_COMMIT);
     commit(s, &r, said);
-    fore_profile_part(&s->engine, FORE_PART_TRUNK);
     double t3 = fore_session_clock();
+    fore_profile_part(&s->engine, FORE_PART_TRUNK);
     if (r.checked)
         fore_drafts_learn(s, &r.drafts, s->round_ids, said, agreed, finish != FORE_FINISH_NONE, s->stats.verify_seconds - verify0 + (t3 - t2),
                           s->stats.draft_seconds - draft0);

@@ -134,7 +134,7 @@ fore_status fore_kern_get(const char *isa, const fore_kern **out, fore_error *er
 /* The tables that this machine can run, reference first; returns how many. */
 int fore_kern_list(const fore_kern *list[8]);
 
-size_t fore_attend_scratch(int keys, int G);     /* floats */
+size_t fore_attend_scratch(int keys, int G);     /* floats; enough for fewer keys too */
 size_t fore_delta_scratch(int dk, int columns);  /* floats */
 
 /* Scalar transcendentals, one sequence of IEEE operations each, equal on every machine (no libm). */

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-enum { FORE_ATTEND_ROWS = 24 }; /* most rows that attend holds at once */
+enum { FORE_ATTEND_ROWS = 48 }; /* most rows that attend holds at once */
 
 /* Query rows (token and head) whose scores attend holds at once: keys are read once for all of them, but the scores
  * should stay in the core's cache. */

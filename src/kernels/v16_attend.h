@@ -1,6 +1,6 @@
 /* Softmax attention in tiles; see v16.h. A query row is a (token, head) pair. Blocks of up to fore_attend_rows rows go
- * through three steps: scores of all keys (lanes are keys, each key panel is loaded once for a tile of rows), exp and
- * its sum row by row, values (lanes are channels, blocks of keys that fit the second cache). Each score and each output
+ * through three steps: scores of all keys (lanes are keys, each key panel is loaded once for a tile of rows) and their
+ * largest, exp and its sum row by row, values (lanes are channels, blocks of keys that fit the second cache). Each score and each output
  * stays one chain of fma in the contract's order; a chain that is interrupted is stored and loaded again.
  *
  * Tile sizes, set by kern_ISA.c: V16_SCORE_ROWS x V16_SCORE_PANELS, V16_VALUE_ROWS x V16_VALUE_CHUNKS accumulators. */
@@ -23,6 +23,7 @@ typedef struct v16_rows {
     float *o[FORE_ATTEND_ROWS];
     int keys[FORE_ATTEND_ROWS]; /* not decreasing */
     float sum[FORE_ATTEND_ROWS]; /* of the weights */
+    _Alignas(64) float most[FORE_ATTEND_ROWS][16]; /* largest score in each lane of the panels that every row sees whole */
     float *p;                  /* [rows, stride] scores, then weights */
     size_t stride;
     int count;
@@ -34,9 +35,10 @@ FORE_INLINE int v16_tile_start(int count, int most, int i) {
 }
 
 /* Scores of R rows with P panels over D channels; q is packed [D,R]. begin: no channels came before; end: none
- * follow. */
+ * follow. most: [R,16] the largest scores so far, or NULL. */
 FORE_INLINE void v16_score_tile(const int R, const int P, float *s, size_t stride, const float *q, const float *k,
-                                size_t panel, size_t D, bool begin, bool end, float scale) {
+                                size_t panel, size_t D, bool begin, bool end, float scale,
+                                float *most) {
     v16 acc[V16_SCORE_ROWS][V16_SCORE_PANELS], factor = v16_set1(scale);
     FORE_UNROLL for (int r = 0; r < R; r++) {
         FORE_UNROLL for (int p = 0; p < P; p++)
@@ -55,33 +57,41 @@ FORE_INLINE void v16_score_tile(const int R, const int P, float *s, size_t strid
     }
     FORE_UNROLL for (int r = 0; r < R; r++) {
         FORE_UNROLL for (int p = 0; p < P; p++)
-            v16_store(s + (size_t)r * stride + 16 * p, end ? v16_mul(acc[r][p], factor) : acc[r][p]);
+            v16_store(s + (size_t)r * stride + 16 * p, acc[r][p] = end ? v16_mul(acc[r][p], factor) : acc[r][p]);
+    }
+    if (most) {
+        FORE_UNROLL for (int r = 0; r < R; r++) {
+            v16 m = v16_load(most + 16 * r);
+            FORE_UNROLL for (int p = 0; p < P; p++) m = v16_max(acc[r][p], m);
+            v16_store(most + 16 * r, m);
+        }
     }
 }
 
 FORE_INLINE void v16_scores_of(const int P, int R, float *s, size_t stride, const float *q, const float *k,
-                               size_t panel, size_t D, bool begin, bool end, float scale) {
+                               size_t panel, size_t D, bool begin, bool end, float scale, float *most) {
     switch (R) {
 #define V16_CASE(n) \
-    case n: v16_score_tile(n, P, s, stride, q, k, panel, D, begin, end, scale); break;
+    case n: v16_score_tile(n, P, s, stride, q, k, panel, D, begin, end, scale, most); break;
         V16_SCORE_CASES(V16_CASE)
 #undef V16_CASE
     }
 }
 
 static void v16_scores_wide(int R, float *s, size_t stride, const float *q, const float *k, size_t panel, size_t D,
-                            bool begin, bool end, float scale) {
-    v16_scores_of(V16_SCORE_PANELS, R, s, stride, q, k, panel, D, begin, end, scale);
+                            bool begin, bool end, float scale, float *most) {
+    v16_scores_of(V16_SCORE_PANELS, R, s, stride, q, k, panel, D, begin, end, scale, most);
 }
 
 static void v16_scores_one(int R, float *s, size_t stride, const float *q, const float *k, size_t panel, size_t D,
-                           bool begin, bool end, float scale) {
-    v16_scores_of(1, R, s, stride, q, k, panel, D, begin, end, scale);
+                           bool begin, bool end, float scale, float *most) {
+    v16_scores_of(1, R, s, stride, q, k, panel, D, begin, end, scale, most);
 }
 
-static void v16_scores(const v16_rows *rows, const float *k, size_t D, float scale) {
+static void v16_scores(v16_rows *rows, const float *k, size_t D, float scale) {
     float packed[FORE_ATTEND_ROWS * V16_ATTEND_CHANNELS];
-    size_t panels = ((size_t)rows->keys[rows->count - 1] + 15) / 16, panel = D * 16;
+    size_t panels = ((size_t)rows->keys[rows->count - 1] + 15) / 16, panel = D * 16, whole = (size_t)rows->keys[0] / 16;
+    for (int r = 0; r < rows->count; r++) v16_store(rows->most[r], v16_set1(-INFINITY));
     for (size_t d0 = 0; d0 < D; d0 += V16_ATTEND_CHANNELS) {
         size_t width = D - d0 < V16_ATTEND_CHANNELS ? D - d0 : V16_ATTEND_CHANNELS;
         bool begin = d0 == 0, end = d0 + width == D;
@@ -93,26 +103,25 @@ static void v16_scores(const v16_rows *rows, const float *k, size_t D, float sca
         }
         for (size_t p = 0; p < panels;) {
             bool wide = p + V16_SCORE_PANELS <= panels;
+            if (p < whole && p + V16_SCORE_PANELS > whole) wide = false; /* a tile is seen by all rows or not */
+            bool seen = end && p < whole;
             for (int i = 0, r; (r = v16_tile_start(rows->count, V16_SCORE_ROWS, i)) < rows->count; i++) {
                 int R = v16_tile_start(rows->count, V16_SCORE_ROWS, i + 1) - r;
                 (wide ? v16_scores_wide : v16_scores_one)(R, rows->p + (size_t)r * rows->stride + p * 16, rows->stride,
                                                           packed + (size_t)r * width, k + p * panel + d0 * 16, panel,
-                                                          width, begin, end, scale);
+                                                          width, begin, end, scale, seen ? rows->most[r] : NULL);
             }
             p += wide ? V16_SCORE_PANELS : 1;
         }
     }
 }
 
-/* Scores to weights in place; returns their sum. */
-FORE_INLINE float v16_weights(float *p, size_t keys) {
-    v16 m0 = v16_set1(-INFINITY), m1 = m0, sum = v16_zero();
-    size_t j = 0;
-    for (; j + 32 <= keys; j += 32) {
-        m0 = v16_max(v16_load(p + j), m0);
-        m1 = v16_max(v16_load(p + j + 16), m1);
-    }
-    float m = v16_fold_max(v16_max(m0, m1));
+/* Scores to weights in place; returns their sum. lanes: the largest score in each lane of the first `done` keys. */
+FORE_INLINE float v16_weights(float *p, size_t keys, const float *lanes, size_t done) {
+    v16 sum = v16_zero(), largest = v16_load(lanes);
+    size_t j = done;
+    for (; j + 16 <= keys; j += 16) largest = v16_max(v16_load(p + j), largest);
+    float m = v16_fold_max(largest);
     for (; j < keys; j++) m = p[j] > m ? p[j] : m;
     v16 most = v16_set1(m);
     for (j = 0; j + 16 <= keys; j += 16) {
@@ -216,7 +225,7 @@ static void v16_attend(const fore_attend *a) {
         }
         v16_scores(&rows, a->k, D, a->scale);
         for (int r = 0; r < rows.count; r++)
-            rows.sum[r] = v16_weights(rows.p + (size_t)r * rows.stride, (size_t)rows.keys[r]);
+            rows.sum[r] = v16_weights(rows.p + (size_t)r * rows.stride, (size_t)rows.keys[r], rows.most[r], (size_t)rows.keys[0] / 16 * 16);
         v16_values(&rows, a);
         for (int r = 0; r < rows.count; r++) {
             v16 factor = v16_set1(1.0f / rows.sum[r]);

@@ -80,30 +80,41 @@ static void v16_rope(float *x, size_t row, size_t head, int T, int H, int half, 
         }
 }
 
-/* n <= 16 channels of conv_silu; u, prev, w, y begin at the first of them. */
-FORE_INLINE void v16_conv_channels(float *y, size_t ldy, const float *u, size_t ldu, const float *prev, const float *w,
-                                   int T, size_t C, int K, size_t n) {
-    for (int t = 0; t < T; t++) {
-        v16 sum = v16_zero();
-        for (int j = 0; j < K; j++) {
-            int row = t - (K - 1) + j;
-            const float *p = row < 0 ? prev + (size_t)(row + K - 1) * C : u + (size_t)row * ldu,
-                        *pw = w + (size_t)j * C;
-            v16 in = n == 16 ? v16_load(p) : v16_load_n(p, n), weight = n == 16 ? v16_load(pw) : v16_load_n(pw, n);
-            sum = j ? v16_fma(weight, in, sum) : v16_mul(weight, in);
+/* One row of conv_silu, n <= 16 channels from c on; the window's rows that come before the first one are in prev. */
+FORE_INLINE void v16_conv_lanes(const int K, float *y, const float *u, size_t ldu, const float *prev, const float *w,
+                                int t, size_t c, size_t C, size_t n) {
+    v16 sum = v16_zero();
+    FORE_UNROLL for (int j = 0; j < K; j++) {
+        int row = t - (K - 1) + j;
+        const float *p = row < 0 ? prev + (size_t)(row + K - 1) * C : u + (size_t)row * ldu;
+        v16 in = v16_load_some(p + c, n), weight = v16_load_some(w + (size_t)j * C + c, n);
+        sum = j ? v16_fma(weight, in, sum) : v16_mul(weight, in);
+    }
+    v16_store_some(y + c, v16_silu(sum), n);
+}
+
+/* Row by row, in strips of channels whose window and weights stay in the first cache. */
+FORE_INLINE void v16_conv_strips(const int K, float *y, size_t ldy, const float *u, size_t ldu, const float *prev,
+                                 const float *w, int T, size_t c0, size_t c1, size_t C) {
+    enum { STRIP = 256 };
+    for (size_t from = c0; from < c1; from += STRIP) {
+        size_t to = c1 - from < STRIP ? c1 : from + STRIP;
+        for (int t = 0; t < T; t++) {
+            size_t c = from;
+            for (; c + 16 <= to; c += 16) {
+                FORE_PREFETCH(u + (size_t)t * ldu + c, 4 * sizeof(float) * ldu); /* four rows ahead */
+                v16_conv_lanes(K, y + (size_t)t * ldy, u, ldu, prev, w, t, c, C, 16);
+            }
+            if (c < to) v16_conv_lanes(K, y + (size_t)t * ldy, u, ldu, prev, w, t, c, C, to - c);
         }
-        sum = v16_silu(sum);
-        if (n == 16) v16_store(y + (size_t)t * ldy, sum);
-        else v16_store_n(y + (size_t)t * ldy, sum, n);
     }
 }
 
 static void v16_conv_silu(float *y, size_t ldy, const float *u, size_t ldu, const float *prev, const float *w, int T,
                           int c0, int c1, int C, int K) {
-    size_t c = (size_t)c0, end = (size_t)c1;
     if (!prev) prev = w; /* K == 1: never read */
-    for (; c + 16 <= end; c += 16) v16_conv_channels(y + c, ldy, u + c, ldu, prev + c, w + c, T, (size_t)C, K, 16);
-    if (c < end) v16_conv_channels(y + c, ldy, u + c, ldu, prev + c, w + c, T, (size_t)C, K, end - c);
+    if (K == 4) v16_conv_strips(4, y, ldy, u, ldu, prev, w, T, (size_t)c0, (size_t)c1, (size_t)C);
+    else v16_conv_strips(K, y, ldy, u, ldu, prev, w, T, (size_t)c0, (size_t)c1, (size_t)C);
 }
 
 static void v16_delta_gates(float *beta, float *decay, size_t ldo, const float *b, size_t ldb, const float *a,

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { BLOCK = 64 };
+
 typedef struct delta_job {
     const fore_pass *pass;
     const fore_layer *layer;
@@ -34,49 +36,53 @@ static void shift_window(const fore_text_config *t, float *prev, const float *u,
     }
 }
 
-static void convolve(const delta_job *j, size_t c0, size_t c1) {
+/* Rows t0 .. t0+rows-1 of channels c0..c1-1, to c. */
+static void convolve(const delta_job *j, float *c, int t0, int rows, size_t c0, size_t c1) {
     const fore_pass *p = j->pass;
     size_t C = fore_linear_channels(p->text);
-    p->engine->kern->conv_silu(j->c, C, j->u, C, j->state->conv, j->layer->conv, p->T, (int)c0, (int)c1, (int)C,
-                               p->text->linear_conv_kernel_dim);
-    if (!p->window) shift_window(p->text, j->state->conv, j->u, p->T, c0, c1);
+    int K = p->text->linear_conv_kernel_dim;
+    const float *u = j->u + (size_t)t0 * C, *prev = t0 ? u - (size_t)(K - 1) * C : j->state->conv;
+    p->engine->kern->conv_silu(c, C, u, C, prev, j->layer->conv, rows, (int)c0, (int)c1, (int)C, K);
 }
 
-static void head_task(void *context, int g, int worker) {
-    const delta_job *j = context;
+/* Rows t0 .. t0+rows-1 of a key head, whose queries, keys and values go through c. */
+static void head_rows(const delta_job *j, int g, int t0, int rows, int worker) {
     const fore_pass *p = j->pass;
     const fore_text_config *t = p->text;
     const fore_kern *kern = p->engine->kern;
     int dk = t->linear_key_head_dim, dv = t->linear_value_head_dim, nv = t->linear_num_value_heads;
     int rep = nv / t->linear_num_key_heads, h0 = g * rep;
     size_t C = fore_linear_channels(t), kd = (size_t)t->linear_num_key_heads * (size_t)dk, vd = (size_t)nv * (size_t)dv;
-    size_t q0 = (size_t)g * (size_t)dk, k0 = kd + q0, v0 = 2 * kd + (size_t)h0 * (size_t)dv;
+    size_t q0 = (size_t)g * (size_t)dk, k0 = kd + q0, v0 = 2 * kd + (size_t)h0 * (size_t)dv, gate0 = (size_t)t0 * (size_t)nv;
+    float *c = p->window ? j->c + (size_t)t0 * C : j->c; /* only a window's are read again */
+    float *beta = j->beta + gate0, *decay = j->decay + gate0;
     double began = fore_profile_inside(p->engine);
-    convolve(j, q0, q0 + (size_t)dk);
-    convolve(j, k0, k0 + (size_t)dk);
-    convolve(j, v0, v0 + (size_t)rep * (size_t)dv);
-    fore_profile_inside_end(p->engine, worker, began);
+    convolve(j, c, t0, rows, q0, q0 + (size_t)dk);
+    convolve(j, c, t0, rows, k0, k0 + (size_t)dk);
+    convolve(j, c, t0, rows, v0, v0 + (size_t)rep * (size_t)dv);
+    fore_profile_piece(p->engine, worker, FORE_OP_CONV, &began);
     /* The query's scale comes after its norm; eps is added to the sum, not to the mean. */
-    kern->l2_norm(j->c + q0, C, j->c + q0, C, p->T, dk, 1e-6f, 1.0f / sqrtf((float)dk));
-    kern->l2_norm(j->c + k0, C, j->c + k0, C, p->T, dk, 1e-6f, 1.0f);
-    kern->delta_gates(j->beta + h0, j->decay + h0, (size_t)nv, j->b + h0, (size_t)nv, j->a + h0, (size_t)nv, j->layer->neg_exp_A + h0,
-                      j->layer->dt_bias + h0, p->T, rep);
+    kern->l2_norm(c + q0, C, c + q0, C, rows, dk, 1e-6f, 1.0f / sqrtf((float)dk));
+    kern->l2_norm(c + k0, C, c + k0, C, rows, dk, 1e-6f, 1.0f);
+    kern->delta_gates(beta + h0, decay + h0, (size_t)nv, j->b + gate0 + h0, (size_t)nv, j->a + gate0 + h0, (size_t)nv,
+                      j->layer->neg_exp_A + h0, j->layer->dt_bias + h0, rows, rep);
     for (int h = h0; h < h0 + rep; h++) {
-        float *S = j->state->S + (size_t)h * (size_t)dk * (size_t)dv, *o = j->o + (size_t)h * (size_t)dv;
+        size_t at = (size_t)t0 * vd + (size_t)h * (size_t)dv;
+        float *S = j->state->S + (size_t)h * (size_t)dk * (size_t)dv, *o = j->o + at;
         fore_delta d = {
             .state_in = S,
             .state_out = p->window ? NULL : S, /* a window runs on a copy in the core's cache */
-            .q = j->c + q0,
-            .k = j->c + k0,
-            .v = j->c + 2 * kd + (size_t)h * (size_t)dv,
+            .q = c + q0,
+            .k = c + k0,
+            .v = c + 2 * kd + (size_t)h * (size_t)dv,
             .o = o,
-            .decay = j->decay + h,
-            .beta = j->beta + h,
+            .decay = decay + h,
+            .beta = beta + h,
             .qk_row = C,
             .v_row = C,
             .o_row = vd,
             .gate_row = (size_t)nv,
-            .T = p->T,
+            .T = rows,
             .dk = dk,
             .dv = dv,
             .v0 = 0,
@@ -84,8 +90,25 @@ static void head_task(void *context, int g, int worker) {
             .scratch = p->scratch->worker + (size_t)worker * p->scratch->worker_floats,
         };
         kern->delta(&d);
-        kern->gated_rms_norm(o, vd, o, vd, j->z + (size_t)h * (size_t)dv, vd, j->layer->gated_norm, p->T, dv, t->rms_norm_eps);
+        kern->gated_rms_norm(o, vd, o, vd, j->z + at, vd, j->layer->gated_norm, rows, dv, t->rms_norm_eps);
     }
+}
+
+/* A window goes in one piece, for its state is not kept; a long chunk in blocks of rows that stay in the core's cache from
+ * the convolution to the norm. */
+static void head_task(void *context, int g, int worker) {
+    const delta_job *j = context;
+    const fore_pass *p = j->pass;
+    const fore_text_config *t = p->text;
+    int K = t->linear_conv_kernel_dim, block = p->window ? p->T : K > BLOCK ? K : BLOCK;
+    for (int t0 = 0; t0 < p->T; t0 += block) head_rows(j, g, t0, p->T - t0 < block ? p->T - t0 : block, worker);
+    if (p->window) return;
+    int dk = t->linear_key_head_dim, dv = t->linear_value_head_dim, rep = t->linear_num_value_heads / t->linear_num_key_heads;
+    size_t kd = (size_t)t->linear_num_key_heads * (size_t)dk, q0 = (size_t)g * (size_t)dk, width = (size_t)rep * (size_t)dv;
+    size_t v0 = 2 * kd + (size_t)g * width;
+    shift_window(t, j->state->conv, j->u, p->T, q0, q0 + (size_t)dk);
+    shift_window(t, j->state->conv, j->u, p->T, kd + q0, kd + q0 + (size_t)dk);
+    shift_window(t, j->state->conv, j->u, p->T, v0, v0 + width);
 }
 
 /* The recurrent state, read, and written unless a window leaves it alone. */
@@ -132,7 +155,7 @@ void fore_deltanet(const fore_pass *p, const fore_layer *layer, int index, fore_
     fore_profile_op(p->engine, FORE_OP_DELTANET);
     fore_profile_work(p->engine, state_bytes(p), state_operations(t, p->T));
     fore_pool_run(p->engine->pool, head_task, &j, t->linear_num_key_heads);
-    fore_profile_split(p->engine, FORE_OP_CONV);
+    fore_profile_split(p->engine);
     fore_profile_op(p->engine, FORE_OP_OUT_PROJ);
     const fore_product out = {&layer->out_proj, NULL, y, (size_t)C};
     fore_linear(p->engine, j.o, vd, p->T, &out, 1);

@@ -8,25 +8,29 @@
 #include "model/profile.h"
 #include "model/rope.h"
 
-enum { ATTEND_ROWS = 64, MLP_ROWS = 512, ROWS = 16 };
+/* Rows that a task takes through a whole block: what it keeps of them, WORK floats, stays in the second cache, and the
+ * weights, which every task reads, are shared by as many rows as that allows. */
+enum { WORK = 256 << 10, STEP = 6, ATTEND_ROWS = 96, POSITION_ROWS = 16 };
 
 typedef struct tower_pass {
     const fore_engine *engine;
     const fore_network *network;
-    const fore_tower_block *block;
+    const fore_tower_block *block; /* whose second half is at hand: NULL before the first */
+    const fore_tower_block *next;  /* whose first half is: NULL after the last */
+    const float *patches;
+    float *rows;     /* the result */
     int h, w, frame; /* patches down, across, and of one frame */
+    int tasks;       /* of row blocks */
     size_t P;        /* patches in all */
     size_t C, D, H;  /* hidden, head dim, heads */
     float *x;        /* [P,C] the residual */
-    float *n;        /* [P,C] normed rows, then attention's output */
-    float *qkv;      /* [P,3C] */
-    float *mid;      /* [MLP_ROWS,F] */
-    float *mix;      /* [MLP_ROWS,C] */
-    float *panels;   /* [H, ceil(frame/16), D, 16] keys of one frame */
+    float *q, *o;    /* [P,C] queries, attention's output */
+    float *v;        /* [frames, H, frame, D] */
+    float *panels;   /* [frames, H, ceil(frame/16), D, 16] keys */
     float *cos, *sin; /* [frame, D/2] */
-    float *worker;
+    float *worker;   /* [threads, worker_floats] */
     size_t worker_floats;
-    int frame_start; /* first patch of the frame at hand */
+    size_t quantised; /* of them, in front: numbers of rows that are quantised for a product */
 } tower_pass;
 
 /* Patch i of a frame in merge order: block rows, block columns, then the merge x merge patches inside. */
@@ -45,12 +49,21 @@ static void table_place(int i, int n, int s, int *a, int *b, float *f) {
     *f = at - (float)*a;
 }
 
+static size_t quantised_floats(size_t values) {
+    return (values / sizeof(float) + 2 * (values / 32) + 47) / 16 * 16;
+}
+
+/* The worker's memory behind the room for quantised rows. */
+static float *work_of(const tower_pass *p, int worker) {
+    return p->worker + (size_t)worker * p->worker_floats + (p->quantised ? quantised_floats(p->quantised) : 0);
+}
+
 /* Adds the learned position, bilinear between four rows of the table, and prepares rotary angles. */
 static void positions_task(void *context, int first, int rows, int worker) {
     const tower_pass *p = context;
     const fore_tower *t = &p->network->tower;
     size_t C = p->C, frames = p->P / (size_t)p->frame;
-    float *taps = p->worker + (size_t)worker * p->worker_floats; /* [4,C] */
+    float *taps = work_of(p, worker); /* [4,C] */
     for (int i = first; i < first + rows; i++) {
         int row, column, r[2], c[2];
         float fr, fc;
@@ -68,235 +81,251 @@ static void positions_task(void *context, int first, int rows, int worker) {
     }
 }
 
-static void norm1_task(void *context, int first, int rows, int worker) {
-    (void)worker;
-    const tower_pass *p = context;
-    size_t at = (size_t)first * p->C;
-    p->engine->kern->layer_norm(p->n + at, p->C, p->x + at, p->C, p->block->norm1_w, p->block->norm1_b, rows, (int)p->C, 1e-6f);
+/* ---- rows through a block ------------------------------------------------------------------------------------------ */
+
+/* Row at which task i begins: all have about as many, in steps that fill the kernels' tiles. */
+static int task_start(size_t rows, int tasks, int i) {
+    size_t steps = (rows + STEP - 1) / STEP, at = steps * (size_t)i / (size_t)tasks * STEP;
+    return (int)(at < rows ? at : rows);
 }
 
-static void norm2_task(void *context, int first, int rows, int worker) {
-    (void)worker;
-    const tower_pass *p = context;
-    size_t at = (size_t)first * p->C;
-    p->engine->kern->layer_norm(p->n + at, p->C, p->x + at, p->C, p->block->norm2_w, p->block->norm2_b, rows, (int)p->C, 1e-6f);
+/* Tasks of at most `most` rows, as many for every thread. */
+static int count_tasks(size_t rows, size_t most, int threads) {
+    size_t n = (rows + most - 1) / most, t = (size_t)threads;
+    return (int)((n + t - 1) / t * t);
 }
 
-static void merger_norm_task(void *context, int first, int rows, int worker) {
-    (void)worker;
+/* y = x W^T + b of some rows, by this thread alone. */
+static void product(const tower_pass *p, int worker, const fore_weight *w, const float *bias, const float *x, int rows, float *y) {
+    const fore_kern *kern = p->engine->kern;
+    size_t K = (size_t)w->K, values = p->quantised;
+    const fore_product d = {w, bias, y, (size_t)w->N};
+    fore_qrows q = {0};
+    if (w->bits) {
+        float *room = p->worker + (size_t)worker * p->worker_floats;
+        q = (fore_qrows){(int8_t *)room, room + values / sizeof(float), room + values / sizeof(float) + values / 32, K, K / (size_t)w->group};
+        kern->quantize_rows(&q, x, K, rows, w->K, w->group);
+    }
+    fore_product_slice(kern, &d, x, K, &q, rows, 0, w->N);
+}
+
+static void embed_task(void *context, int index, int worker) {
     const tower_pass *p = context;
     const fore_tower *t = &p->network->tower;
-    size_t at = (size_t)first * p->C;
-    p->engine->kern->layer_norm(p->n + at, p->C, p->x + at, p->C, t->merger_norm_w, t->merger_norm_b, rows, (int)p->C, 1e-6f);
-}
-
-/* Rotates queries and keys of the frame's rows. */
-static void rope_task(void *context, int first, int rows, int worker) {
-    (void)worker;
-    const tower_pass *p = context;
-    size_t row = 3 * p->C, half = p->D / 2, at = (size_t)(p->frame_start + first) * row;
-    const float *cos = p->cos + (size_t)first * half, *sin = p->sin + (size_t)first * half;
-    p->engine->kern->rope(p->qkv + at, row, p->D, rows, (int)p->H, (int)half, cos, sin);
-    p->engine->kern->rope(p->qkv + at + p->C, row, p->D, rows, (int)p->H, (int)half, cos, sin);
+    int first = task_start(p->P, p->tasks, index), rows = task_start(p->P, p->tasks, index + 1) - first;
+    product(p, worker, &t->patch_embed, t->patch_b, p->patches + (size_t)first * (size_t)t->patch_embed.K, rows, p->x + (size_t)first * p->C);
 }
 
 static size_t panel_floats(const tower_pass *p) {
     return ((size_t)p->frame + FORE_LANES - 1) / FORE_LANES * p->D * FORE_LANES;
 }
 
-static void panels_task(void *context, int head, int worker) {
-    (void)worker;
-    const tower_pass *p = context;
-    float *panel = p->panels + (size_t)head * panel_floats(p);
-    for (int i = 0; i < p->frame; i++) {
-        const float *k = p->qkv + (size_t)(p->frame_start + i) * 3 * p->C + p->C + (size_t)head * p->D;
-        float *to = panel + (size_t)(i / FORE_LANES) * p->D * FORE_LANES + (size_t)(i % FORE_LANES);
-        for (size_t d = 0; d < p->D; d++) to[d * FORE_LANES] = k[d];
+/* Rows of one frame: rotates queries and keys, then puts queries, keys and values where attention wants them. */
+static void spread(const tower_pass *p, float *qkv, int first, int rows) {
+    size_t row = 3 * p->C, half = p->D / 2, frame = (size_t)(first / p->frame), i0 = (size_t)(first % p->frame);
+    const float *cos = p->cos + i0 * half, *sin = p->sin + i0 * half;
+    p->engine->kern->rope(qkv, row, p->D, rows, (int)p->H, (int)half, cos, sin);
+    p->engine->kern->rope(qkv + p->C, row, p->D, rows, (int)p->H, (int)half, cos, sin);
+    for (size_t r = 0; r < (size_t)rows; r++) memcpy(p->q + ((size_t)first + r) * p->C, qkv + r * row, p->C * sizeof *qkv);
+    for (size_t h = 0; h < p->H; h++) {
+        float *panels = p->panels + (frame * p->H + h) * panel_floats(p);
+        float *v = p->v + ((frame * p->H + h) * (size_t)p->frame + i0) * p->D;
+        for (size_t r = 0; r < (size_t)rows; r++) {
+            const float *k = qkv + r * row + p->C + h * p->D;
+            float *to = panels + (i0 + r) / FORE_LANES * p->D * FORE_LANES + (i0 + r) % FORE_LANES;
+            for (size_t d = 0; d < p->D; d++) to[d * FORE_LANES] = k[d];
+            memcpy(v + r * p->D, k + p->C, p->D * sizeof *v);
+        }
     }
 }
 
+/* The second half of a block (projection of attention's output, MLP) and the first half of the next one (norm, queries,
+ * keys, values): everything between two attentions is a matter of one row. */
+static void block_task(void *context, int index, int worker) {
+    const tower_pass *p = context;
+    const fore_kern *kern = p->engine->kern;
+    const fore_tower_block *b = p->block, *next = p->next;
+    size_t C = p->C;
+    int first = task_start(p->P, p->tasks, index), rows = task_start(p->P, p->tasks, index + 1) - first;
+    size_t n = (size_t)rows * C;
+    float *x = p->x + (size_t)first * C, *norm = work_of(p, worker), *mix = norm + n, *wide = mix + n;
+    double began = fore_profile_inside(p->engine);
+    if (b) {
+        product(p, worker, &b->proj, b->proj_b, p->o + (size_t)first * C, rows, mix);
+        fore_profile_piece(p->engine, worker, FORE_OP_O_PROJ, &began);
+        kern->add(x, mix, n);
+        kern->layer_norm(norm, C, x, C, b->norm2_w, b->norm2_b, rows, (int)C, 1e-6f);
+        fore_profile_piece(p->engine, worker, FORE_OP_NORM, &began);
+        product(p, worker, &b->fc1, b->fc1_b, norm, rows, wide);
+        fore_profile_piece(p->engine, worker, FORE_OP_GATE_UP, &began);
+        kern->gelu_tanh(wide, (size_t)rows * (size_t)b->fc1.N); /* tanh here, erf in the merger */
+        fore_profile_piece(p->engine, worker, FORE_OP_ACTIVATION, &began);
+        product(p, worker, &b->fc2, b->fc2_b, wide, rows, mix);
+        fore_profile_piece(p->engine, worker, FORE_OP_DOWN, &began);
+        kern->add(x, mix, n);
+    }
+    if (next) {
+        kern->layer_norm(norm, C, x, C, next->norm1_w, next->norm1_b, rows, (int)C, 1e-6f);
+        fore_profile_piece(p->engine, worker, FORE_OP_NORM, &began);
+        product(p, worker, &next->qkv, next->qkv_b, norm, rows, wide);
+        fore_profile_piece(p->engine, worker, FORE_OP_QKV, &began);
+        for (int r = 0, count; r < rows; r += count) {
+            int left = p->frame - (first + r) % p->frame;
+            count = rows - r < left ? rows - r : left;
+            spread(p, wide + (size_t)r * 3 * C, first + r, count);
+        }
+    }
+    fore_profile_piece(p->engine, worker, next ? FORE_OP_ROPE : FORE_OP_NORM, &began);
+}
+
+/* Attention of some rows of one frame in one head. The tasks of a head follow each other: its keys and values are read
+ * from the cache. */
 static void attend_task(void *context, int index, int worker) {
     const tower_pass *p = context;
-    int head = index % (int)p->H, first = index / (int)p->H * ATTEND_ROWS;
-    int rows = p->frame - first < ATTEND_ROWS ? p->frame - first : ATTEND_ROWS;
-    size_t at = (size_t)p->frame_start * 3 * p->C + (size_t)head * p->D;
+    int blocks = (p->frame + ATTEND_ROWS - 1) / ATTEND_ROWS, first = index % blocks * ATTEND_ROWS;
+    size_t plane = (size_t)(index / blocks), frame = plane / p->H, head = plane % p->H;
+    size_t at = (frame * (size_t)p->frame + (size_t)first) * p->C + head * p->D;
     fore_attend a = {
-        .q = p->qkv + at + (size_t)first * 3 * p->C,
-        .o = p->n + (size_t)(p->frame_start + first) * p->C + (size_t)head * p->D,
-        .k = p->panels + (size_t)head * panel_floats(p),
-        .v = p->qkv + at + 2 * p->C,
-        .q_row = 3 * p->C,
+        .q = p->q + at,
+        .o = p->o + at,
+        .k = p->panels + plane * panel_floats(p),
+        .v = p->v + plane * (size_t)p->frame * p->D,
+        .q_row = p->C,
         .q_head = p->D,
         .o_row = p->C,
         .o_head = p->D,
-        .v_row = 3 * p->C,
-        .T = rows,
+        .v_row = p->D,
+        .T = p->frame - first < ATTEND_ROWS ? p->frame - first : ATTEND_ROWS,
         .G = 1,
         .D = (int)p->D,
         .keys = p->frame,
         .causal = false,
         .scale = 1.0f / sqrtf((float)p->D),
-        .scratch = p->worker + (size_t)worker * p->worker_floats,
+        .scratch = work_of(p, worker),
     };
     p->engine->kern->attend(&a);
 }
 
-/* Attention within each frame; the output lands in p->n. */
-static void tower_attention(tower_pass *p) {
-    int blocks = (p->frame + ATTEND_ROWS - 1) / ATTEND_ROWS;
-    for (int start = 0; (size_t)start < p->P; start += p->frame) {
-        p->frame_start = start;
-        fore_profile_op(p->engine, FORE_OP_ROPE);
-        fore_rows(p->engine, rope_task, p, p->frame, ROWS);
-        fore_profile_op(p->engine, FORE_OP_ATTENTION);
-        fore_profile_work(p->engine, 2 * (uint64_t)p->frame * p->C * sizeof(float), 4.0 * p->frame * p->frame * (double)p->C);
-        fore_pool_run(p->engine->pool, panels_task, p, (int)p->H);
-        fore_pool_run(p->engine->pool, attend_task, p, (int)p->H * blocks);
-    }
-}
-
-typedef struct gelu_job {
-    void (*gelu)(float *y, size_t n);
-    float *y;
-    size_t cols;
-} gelu_job;
-
-static void gelu_task(void *context, int first, int rows, int worker) {
-    (void)worker;
-    const gelu_job *j = context;
-    j->gelu(j->y + (size_t)first * j->cols, (size_t)rows * j->cols);
-}
-
-/* x += W2 act(W1 n + b1) + b2 or x += W2 n + b2 (fc1 NULL), in blocks of rows that bound the memory. */
-static void branch(tower_pass *p, const fore_weight *fc1, const float *b1, const fore_weight *fc2, const float *b2) {
-    for (size_t at = 0; at < p->P; at += MLP_ROWS) {
-        int rows = p->P - at < MLP_ROWS ? (int)(p->P - at) : MLP_ROWS;
-        const float *in = p->n + at * p->C;
-        size_t cols = p->C;
-        if (fc1) {
-            fore_profile_op(p->engine, FORE_OP_GATE_UP);
-            const fore_product up = {fc1, b1, p->mid, (size_t)fc1->N};
-            fore_linear(p->engine, in, p->C, rows, &up, 1);
-            fore_profile_op(p->engine, FORE_OP_ACTIVATION);
-            gelu_job g = {p->engine->kern->gelu_tanh, p->mid, (size_t)fc1->N}; /* tanh here, erf in the merger */
-            fore_rows(p->engine, gelu_task, &g, rows, ROWS);
-            in = p->mid;
-            cols = (size_t)fc1->N;
-        }
-        fore_profile_op(p->engine, fc1 ? FORE_OP_DOWN : FORE_OP_O_PROJ);
-        const fore_product down = {fc2, b2, p->mix, p->C};
-        fore_linear(p->engine, in, cols, rows, &down, 1);
-        fore_profile_op(p->engine, FORE_OP_NORM);
-        fore_add_rows(p->engine, p->x + at * p->C, p->mix, rows, (int)p->C);
-    }
-}
-
 /* LayerNorm per patch, then merge^2 neighbouring rows side by side through two layers. */
-static void merge(tower_pass *p, float *rows) {
+static void merge_task(void *context, int index, int worker) {
+    const tower_pass *p = context;
+    const fore_kern *kern = p->engine->kern;
     const fore_tower *t = &p->network->tower;
-    size_t merged = (size_t)t->merger_fc1.K, per_row = merged / p->C, n = p->P / per_row;
-    fore_profile_op(p->engine, FORE_OP_MERGE);
-    fore_rows(p->engine, merger_norm_task, p, (int)p->P, ROWS);
-    size_t step = MLP_ROWS / per_row > 0 ? MLP_ROWS / per_row : 1; /* step rows of `merged` fit where mix has MLP_ROWS of C */
-    for (size_t at = 0; at < n; at += step) {
-        int count = n - at < step ? (int)(n - at) : (int)step;
-        const fore_product up = {&t->merger_fc1, t->merger_fc1_b, p->mix, merged};
-        fore_linear(p->engine, p->n + at * merged, merged, count, &up, 1);
-        gelu_job g = {p->engine->kern->gelu_erf, p->mix, merged};
-        fore_rows(p->engine, gelu_task, &g, count, 4);
-        const fore_product down = {&t->merger_fc2, t->merger_fc2_b, rows + at * (size_t)t->merger_fc2.N, (size_t)t->merger_fc2.N};
-        fore_linear(p->engine, p->mix, merged, count, &down, 1);
+    size_t merged = (size_t)t->merger_fc1.K, per_row = merged / p->C, all = p->P / per_row;
+    int first = task_start(all, p->tasks, index), rows = task_start(all, p->tasks, index + 1) - first;
+    float *norm = work_of(p, worker), *mid = norm + (size_t)rows * merged;
+    kern->layer_norm(norm, p->C, p->x + (size_t)first * merged, p->C, t->merger_norm_w, t->merger_norm_b, rows * (int)per_row, (int)p->C,
+                     1e-6f);
+    product(p, worker, &t->merger_fc1, t->merger_fc1_b, norm, rows, mid);
+    kern->gelu_erf(mid, (size_t)rows * merged);
+    product(p, worker, &t->merger_fc2, t->merger_fc2_b, mid, rows, p->rows + (size_t)first * (size_t)t->merger_fc2.N);
+}
+
+/* ---- the whole tower ------------------------------------------------------------------------------------------------ */
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+/* Floats of one row of a block: two of C, and the widest between them. */
+static size_t row_floats(const fore_vision_config *v) {
+    size_t C = (size_t)v->hidden_size;
+    return 2 * C + larger(3 * C, (size_t)v->intermediate_size);
+}
+
+static size_t merged_width(const fore_vision_config *v) {
+    return (size_t)v->hidden_size * (size_t)v->spatial_merge_size * (size_t)v->spatial_merge_size;
+}
+
+/* Rows of a task: of a block, or merged ones. */
+static size_t block_rows(const fore_vision_config *v) { return larger(WORK / row_floats(v), 2 * STEP); }
+static size_t merge_rows(const fore_vision_config *v) { return larger(WORK / (2 * merged_width(v)), STEP); }
+
+enum { ARRAYS = 8 };
+
+/* Floats of each array of a pass, in the order of point_at. */
+static void count_floats(tower_pass *p, const fore_vision_config *v, bool quantised, int threads, size_t floats[ARRAYS]) {
+    size_t frame = (size_t)p->frame, planes = p->P / frame * p->H, rows = block_rows(v) + STEP, merged = merge_rows(v) + STEP;
+    size_t K = larger((size_t)p->network->tower.patch_embed.K, larger(p->C, (size_t)v->intermediate_size));
+    size_t work = larger(larger(rows * row_floats(v), merged * 2 * merged_width(v)), fore_attend_scratch(p->frame, 1));
+    p->quantised = quantised ? (larger(rows * K, merged * merged_width(v)) + 31) / 32 * 32 : 0;
+    p->worker_floats = (larger(work, 4 * p->C) + 15) / 16 * 16 + (quantised ? quantised_floats(p->quantised) : 0);
+    for (int i = 0; i < 4; i++) floats[i] = p->P * p->C;
+    floats[4] = planes * panel_floats(p);
+    floats[5] = floats[6] = frame * p->D / 2;
+    floats[7] = (size_t)threads * p->worker_floats;
+}
+
+static void point_at(tower_pass *p, char *memory, const size_t floats[ARRAYS]) {
+    float **const arrays[ARRAYS] = {&p->x, &p->q, &p->o, &p->v, &p->panels, &p->cos, &p->sin, &p->worker};
+    for (int i = 0; i < ARRAYS; i++) *arrays[i] = fore_carve(&memory, floats[i]);
+}
+
+/* For the profile: a product of `rows` rows, and those of two halves of blocks. */
+static void count_weights(const tower_pass *p, fore_op op, const fore_weight *w, size_t rows) {
+    fore_profile_weights(p->engine, op, w, fore_weight_bytes(w), 2.0 * (double)rows * w->N * w->K);
+}
+
+static void count_block(const tower_pass *p) {
+    fore_profile_op(p->engine, FORE_OP_BLOCK);
+    if (p->block) {
+        count_weights(p, FORE_OP_O_PROJ, &p->block->proj, p->P);
+        count_weights(p, FORE_OP_GATE_UP, &p->block->fc1, p->P);
+        count_weights(p, FORE_OP_DOWN, &p->block->fc2, p->P);
     }
+    if (p->next) count_weights(p, FORE_OP_QKV, &p->next->qkv, p->P);
 }
 
-static size_t mix_rows(const fore_vision_config *v) {
-    size_t per_row = (size_t)v->spatial_merge_size * (size_t)v->spatial_merge_size;
-    return per_row > MLP_ROWS ? per_row : MLP_ROWS;
-}
-
-static size_t worker_floats(const fore_vision_config *v, size_t frame) {
-    size_t n = fore_attend_scratch((int)frame, 1), taps = 4 * (size_t)v->hidden_size;
-    return ((n > taps ? n : taps) + 15) / 16 * 16;
-}
-
-static size_t tower_floats(const fore_vision_config *v, int threads, size_t P, size_t frame) {
-    size_t C = (size_t)v->hidden_size, D = C / (size_t)v->num_heads;
-    return P * 5 * C + mix_rows(v) * ((size_t)v->intermediate_size + C) + (frame + FORE_LANES) * C + frame * D +
-           (size_t)threads * worker_floats(v, frame);
-}
-
-/* Numbers of the widest product's input, rows times columns. */
-static size_t widest_call(const fore_vision_config *v, size_t P) {
-    size_t C = (size_t)v->hidden_size, mlp = mix_rows(v) * (size_t)v->intermediate_size, merged = mix_rows(v) * C;
-    size_t n = P * C > mlp ? P * C : mlp;
-    return ((n > merged ? n : merged) + 31) / 32 * 32;
-}
-
-fore_status fore_tower_forward(const fore_engine *caller, const fore_network *network, const float *patches, const int grid[3],
+fore_status fore_tower_forward(const fore_engine *engine, const fore_network *network, const float *patches, const int grid[3],
                                float *rows, fore_progress progress, void *user, fore_tap tap, void *tap_user, fore_error *err) {
     const fore_vision_config *v = &network->config.vision;
     const fore_tower *t = &network->tower;
-    int frame = grid[1] * grid[2], threads = fore_pool_threads(caller->pool);
-    fore_quantised quantised = {0};
-    const fore_engine own = {caller->kern, caller->pool, &quantised, caller->profile}, *engine = &own;
-    tower_pass p = {.engine = engine, .network = network, .h = grid[1], .w = grid[2], .frame = frame};
+    int frame = grid[1] * grid[2], threads = fore_pool_threads(engine->pool);
+    tower_pass p = {.engine = engine, .network = network, .patches = patches, .rows = rows, .h = grid[1], .w = grid[2], .frame = frame};
     p.P = (size_t)grid[0] * (size_t)frame;
     p.C = (size_t)v->hidden_size;
     p.H = (size_t)v->num_heads;
     p.D = p.C / p.H;
-    p.worker_floats = worker_floats(v, (size_t)frame);
-    size_t bytes = tower_floats(v, threads, p.P, (size_t)frame) * sizeof(float) + 16 * (size_t)FORE_ARENA_ALIGN;
+    size_t floats[ARRAYS], bytes = ARRAYS * (size_t)FORE_ARENA_ALIGN;
+    count_floats(&p, v, t->quantised, threads, floats);
+    for (int i = 0; i < ARRAYS; i++) bytes += floats[i] * sizeof(float);
     void *memory = malloc(bytes);
     if (!memory)
         return fore_fail(err, FORE_ERR_NOMEM, "out of memory: the vision tower needs %zu MiB for a picture of %zu patches", bytes >> 20, p.P);
-    if (t->quantised) {
-        fore_status failed = fore_quantised_new(widest_call(v, p.P), &quantised, err);
-        if (failed) {
-            free(memory);
-            return failed;
-        }
-    }
-    char *at = memory;
-    p.x = fore_carve(&at, p.P * p.C);
-    p.n = fore_carve(&at, p.P * p.C);
-    p.qkv = fore_carve(&at, p.P * 3 * p.C);
-    p.mid = fore_carve(&at, mix_rows(v) * (size_t)v->intermediate_size);
-    p.mix = fore_carve(&at, mix_rows(v) * p.C);
-    p.panels = fore_carve(&at, p.H * panel_floats(&p));
-    p.cos = fore_carve(&at, (size_t)frame * p.D / 2);
-    p.sin = fore_carve(&at, (size_t)frame * p.D / 2);
-    p.worker = fore_carve(&at, (size_t)threads * p.worker_floats);
-    memset(p.panels, 0, p.H * panel_floats(&p) * sizeof(float)); /* lanes past the last key must hold finite values */
+    point_at(&p, memory, floats);
+    size_t planes = (size_t)grid[0] * p.H, blocks = ((size_t)frame + ATTEND_ROWS - 1) / ATTEND_ROWS;
+    memset(p.panels, 0, planes * panel_floats(&p) * sizeof(float)); /* lanes past the last key must hold finite values */
 
     fore_profile_part(engine, FORE_PART_VISION);
     fore_profile_op(engine, FORE_OP_EMBED);
-    const fore_product embed = {&t->patch_embed, t->patch_b, p.x, p.C};
-    fore_linear(engine, patches, (size_t)t->patch_embed.K, (int)p.P, &embed, 1);
+    count_weights(&p, FORE_OP_EMBED, &t->patch_embed, p.P);
+    p.tasks = count_tasks(p.P, block_rows(v), threads);
+    fore_pool_run(engine->pool, embed_task, &p, p.tasks);
     if (tap) tap(tap_user, "vision.patch_embed", 0, p.x, p.P, p.C);
-    fore_rows(engine, positions_task, &p, frame, ROWS);
+    fore_rows(engine, positions_task, &p, frame, POSITION_ROWS);
     fore_status s = FORE_OK;
-    for (int i = 0; i < v->depth && !s; i++) {
-        p.block = &t->blocks[i];
-        fore_profile_op(engine, FORE_OP_NORM);
-        fore_rows(engine, norm1_task, &p, (int)p.P, ROWS);
-        fore_profile_op(engine, FORE_OP_QKV);
-        const fore_product qkv = {&p.block->qkv, p.block->qkv_b, p.qkv, 3 * p.C};
-        fore_linear(engine, p.n, p.C, (int)p.P, &qkv, 1);
-        tower_attention(&p);
-        branch(&p, NULL, NULL, &p.block->proj, p.block->proj_b);
-        fore_rows(engine, norm2_task, &p, (int)p.P, ROWS);
-        branch(&p, &p.block->fc1, p.block->fc1_b, &p.block->fc2, p.block->fc2_b);
-        if (tap) tap(tap_user, "vision.block", i, p.x, p.P, p.C);
-        if (progress && progress(user, "vision", (uint64_t)i + 1, (uint64_t)v->depth))
+    for (int i = 0; i <= v->depth && !s; i++) {
+        p.block = i ? &t->blocks[i - 1] : NULL;
+        p.next = i < v->depth ? &t->blocks[i] : NULL;
+        count_block(&p);
+        fore_pool_run(engine->pool, block_task, &p, p.tasks);
+        fore_profile_split(engine);
+        if (i && tap) tap(tap_user, "vision.block", i - 1, p.x, p.P, p.C);
+        if (i && progress && progress(user, "vision", (uint64_t)i, (uint64_t)v->depth))
             s = fore_fail(err, FORE_ERR_CANCELLED, "cancelled while looking at a picture");
+        if (!p.next || s) continue;
+        fore_profile_op(engine, FORE_OP_ATTENTION);
+        fore_profile_work(engine, 2 * p.P * p.C * sizeof(float), 4.0 * (double)p.P * frame * (double)p.C);
+        fore_pool_run(engine->pool, attend_task, &p, (int)(planes * blocks));
     }
     if (!s) {
-        merge(&p, rows);
-        size_t merged_rows = p.P / ((size_t)v->spatial_merge_size * (size_t)v->spatial_merge_size);
+        size_t merged_rows = p.P * p.C / merged_width(v);
+        fore_profile_op(engine, FORE_OP_MERGE);
+        count_weights(&p, FORE_OP_MERGE, &t->merger_fc1, merged_rows);
+        count_weights(&p, FORE_OP_MERGE, &t->merger_fc2, merged_rows);
+        p.tasks = count_tasks(merged_rows, merge_rows(v), threads);
+        fore_pool_run(engine->pool, merge_task, &p, p.tasks);
         if (tap) tap(tap_user, "vision.output", 0, rows, merged_rows, (size_t)v->out_hidden_size);
     }
     fore_profile_part(engine, FORE_PART_TRUNK);
     free(memory);
-    fore_quantised_free(&quantised);
     return s;
 }
