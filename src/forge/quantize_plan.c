@@ -250,7 +250,8 @@ static fore_quantize_job *add_job(maker *m, const char *name, int dims, const ui
     for (size_t i = 0; i < count; i++) {
         j->rows += pieces[i].rows;
         uint64_t all = rows_of(pieces[i].from), bytes = pieces[i].from->bytes;
-        j->source_bytes += pieces[i].rows == all ? bytes : bytes / all * pieces[i].rows;
+        if (pieces[i].across) j->source_bytes += bytes / all / pieces[i].across * j->K * pieces[i].rows;
+        else j->source_bytes += pieces[i].rows == all ? bytes : bytes / all * pieces[i].rows;
     }
     return j;
 }
@@ -259,7 +260,7 @@ static fore_quantize_job *add_job(maker *m, const char *name, int dims, const ui
 static fore_quantize_job *add_whole(maker *m, const fore_entry *e, const char *name) {
     fore_quantize_piece *piece = new_pieces(m, 1);
     if (!piece) return NULL;
-    *piece = (fore_quantize_piece){e, 0, rows_of(e)};
+    *piece = (fore_quantize_piece){.from = e, .rows = rows_of(e)};
     return add_job(m, name, e->dims, e->shape, piece, 1);
 }
 
@@ -282,7 +283,7 @@ static fore_status split_half(maker *m, const fore_entry *e, size_t stem, size_t
     fore_quantize_piece *pieces = new_pieces(m, (size_t)E);
     char *name = pieces ? stack_name(m, e->name, stem, half) : NULL;
     if (!name) return FORE_ERR_NOMEM;
-    for (uint64_t i = 0; i < E; i++) pieces[i] = (fore_quantize_piece){e, (2 * i + half) * N, N};
+    for (uint64_t i = 0; i < E; i++) pieces[i] = (fore_quantize_piece){.from = e, .row = (2 * i + half) * N, .rows = N};
     return decide(m, add_job(m, name, 3, shape, pieces, (size_t)E), bits, why);
 }
 
@@ -325,7 +326,7 @@ static fore_status stack_experts(maker *m, const char *name, size_t stem, int E,
         if (!stack) return FORE_ERR_NOMEM;
         for (int e = 0; e < E; e++) {
             const fore_entry *x = find_expert(m, name, stem, part, e);
-            pieces[e] = (fore_quantize_piece){x, 0, x->shape[0]};
+            pieces[e] = (fore_quantize_piece){.from = x, .rows = x->shape[0]};
             m->taken[x - base] = true;
         }
         const uint64_t shape[3] = {(uint64_t)E, pieces[0].from->shape[0], pieces[0].from->shape[1]};
@@ -352,7 +353,7 @@ static bool is_shaped(const fore_entry *e, int a, int b, int c) {
 }
 
 /* Fused experts of which both tensors are transposed, as the files of Qwen3-VL have them: their last axis is not the one along
- * which weights are summed, and so not the one to quantise along. */
+ * which weights are summed. */
 static bool is_transposed(const maker *m, const fore_entry *e, kind k) {
     static const char up[] = "experts.gate_up_proj", down[] = "experts.down_proj";
     const fore_text_config *t = &m->config->text;
@@ -365,6 +366,25 @@ static bool is_transposed(const maker *m, const fore_entry *e, kind k) {
            is_shaped(back, t->num_experts, t->moe_intermediate_size, t->hidden_size);
 }
 
+/* Columns column .. column+N-1 of every expert's matrix [K,across], as rows of a stack. */
+static fore_status turn_part(maker *m, const fore_entry *e, size_t stem, size_t part, uint64_t column, uint64_t N, int bits,
+                             const char *why) {
+    uint64_t E = e->shape[0], K = e->shape[1], across = e->shape[2], shape[3] = {E, N, K};
+    fore_quantize_piece *pieces = new_pieces(m, (size_t)E);
+    char *name = pieces ? stack_name(m, e->name, stem, part) : NULL;
+    if (!name) return FORE_ERR_NOMEM;
+    for (uint64_t i = 0; i < E; i++)
+        pieces[i] = (fore_quantize_piece){.from = e, .row = column, .rows = N, .across = across, .skip = i * K * across};
+    return decide(m, add_job(m, name, 3, shape, pieces, (size_t)E), bits, why);
+}
+
+static fore_status add_transposed(maker *m, const fore_entry *e, kind k, int bits, const char *why) {
+    size_t stem = strlen(e->name) - strlen(k == FUSED ? "experts.gate_up_proj" : "experts.down_proj");
+    uint64_t N = k == FUSED ? e->shape[2] / 2 : e->shape[2];
+    fore_status s = turn_part(m, e, stem, k == FUSED ? 0 : 2, 0, N, bits, why);
+    return s || k != FUSED ? s : turn_part(m, e, stem, 1, N, N, bits, why);
+}
+
 static fore_status plan_entry(maker *m, const fore_entry *e) {
     region r = region_of(e->name);
     kind k = kind_of(e->name, r);
@@ -374,10 +394,7 @@ static fore_status plan_entry(maker *m, const fore_entry *e) {
     int bits = bits_of(m, r, k, &why);
     bool experts = k == FUSED || k == DOWN || k == NUMBERED;
     bool fused = k == FUSED || k == DOWN;
-    if (fused && is_transposed(m, e, k)) {
-        fore_quantize_job *j = add_whole(m, e, e->name);
-        return j ? decide(m, j, 0, "experts stored transposed stay as they are") : FORE_ERR_NOMEM;
-    }
+    if (fused && bits && is_transposed(m, e, k)) return add_transposed(m, e, k, bits, why);
     int E = m->config->text.num_experts, want = k == STACK || fused ? 3 : 2;
     if (e->dims != want || (fused && (e->shape[0] != (uint64_t)E || !e->bytes)) || (k == FUSED && e->shape[1] % 2) ||
         (experts && !bits)) {

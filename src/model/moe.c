@@ -7,7 +7,7 @@
 
 #include "kernels/turn.h"
 
-enum { TASKS_PER_THREAD = 8, MIN_OUTPUTS = 16, ROW_BLOCK = 4 };
+enum { TASKS_PER_THREAD = 8, MIN_OUTPUTS = 16, ROW_BLOCK = 4, FEW_ROWS = 8 };
 
 typedef struct moe_job {
     const fore_pass *pass;
@@ -159,8 +159,8 @@ static void turn(void *to, const fore_weight *w, int across, int n, int cols) {
     else fore_turn_16(to, from, (size_t)w->K, (size_t)across, (size_t)cols);
 }
 
-/* Outputs of a piece of one expert's matrix, y [rows, ldy]. A transposed matrix is turned a strip at a time: the kernels then
- * read it from the cache, in their order of summation. */
+/* Outputs of a piece of one expert's matrix, y [rows, ldy]. A transposed matrix is read as it lies by few rows, and turned a strip
+ * at a time for many, to be read from the cache: the bits are the same. */
 static void multiply(const moe_job *j, const fore_experts *experts, const piece *p, const float *x, size_t ldx, const fore_qrows *q, float *y,
                      size_t ldy, int worker) {
     const fore_kern *kern = j->pass->engine->kern;
@@ -168,6 +168,10 @@ static void multiply(const moe_job *j, const fore_experts *experts, const piece 
     if (!experts->across) {
         const fore_product whole = {&w, NULL, y, ldy};
         fore_product_slice(kern, &whole, x, ldx, q, p->count, p->n0, p->n1);
+        return;
+    }
+    if (p->count <= FEW_ROWS) {
+        kern->mm_across(y, ldy, x, ldx, w.data, w.dtype, experts->across, p->count, p->n0, p->n1, w.K);
         return;
     }
     float *room = j->pass->scratch->worker + (size_t)worker * j->pass->scratch->worker_floats;

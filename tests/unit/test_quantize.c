@@ -417,12 +417,13 @@ static void test_experts(void **state) {
     assert_string_equal(need_entry(to, name)->dtype_name, "BF16");
     snprintf(name, sizeof name, "%sshared_expert.up_proj.weight", layer);
     assert_string_equal(need_entry(to, name)->dtype_name, "U32");
-    /* Stacked and numbered ones, the same weights, give the same tensors. */
-    for (experts_layout layout = EXPERTS_STACKED; layout <= EXPERTS_NUMBERED; layout++) {
+    /* Stacked, numbered and transposed ones, the same weights, give the same tensors. */
+    static const experts_layout layouts[] = {EXPERTS_STACKED, EXPERTS_NUMBERED, EXPERTS_TURNED};
+    for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++) {
         scratch source, out;
         scratch_make(&source);
         scratch_make(&out);
-        experts_copy(&source, MOE, layout);
+        experts_copy(&source, MOE, layouts[l]);
         fore_quantize_report_free(quantize(source.dir, out.dir, &o));
         fore_store *other = open_store(out.dir);
         assert_int_equal(fore_store_count(other), fore_store_count(to));
