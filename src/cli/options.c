@@ -59,7 +59,7 @@ const cli_flag cli_flags[] = {
      0},
     {"context", 0, CLI_WHOLE, AT(context), PROMPT | CLI_INSPECT, "N",
      "tokens of context; else the model's, at most 32768", 1, INT_MAX, 0},
-    {"chunk", 0, CLI_WHOLE, AT(chunk), PROMPT, "N", "prompt tokens computed at a time", 1, INT_MAX, 0},
+    {"chunk", 0, CLI_WHOLE, AT(chunk), PROMPT, "N", cli_machine, 1, INT_MAX, 0},
     {"plot", 0, CLI_TEXT, AT(plot), CLI_BENCH, "FILE", "also draw an SVG picture", 0, 0, 0},
     {"quick", 0, CLI_ON, AT(quick), CLI_BENCH, NULL, "few short runs: a first look, no figures to quote", 0, 0, 0},
     {"question", 0, CLI_LIST, AT(questions), CLI_TUNE, "TEXT", "ask this, not the built-in questions; repeatable", 0, 0, 0},
