@@ -76,10 +76,11 @@ help:
 # ---- library and command ------------------------------------------------------------------------------------------
 
 # Clang's instrumentation of these files takes a quarter of an hour, and no fuzz target reaches them.
+KERNEL = -g1 # unrolled so far that full debug information takes longer than the code
 UNFUZZED = $(if $(findstring fuzzer,$(SAN)),-fno-sanitize=all)
-$(BUILD)/%_avx2.o:       ISA = -mavx2 -mfma -mf16c $(UNFUZZED)
-$(BUILD)/%_avx512.o:     ISA = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl $(UNFUZZED)
-$(BUILD)/%_avx512vnni.o: ISA = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni $(UNFUZZED)
+$(BUILD)/%_avx2.o:       ISA = $(KERNEL) -mavx2 -mfma -mf16c $(UNFUZZED)
+$(BUILD)/%_avx512.o:     ISA = $(KERNEL) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl $(UNFUZZED)
+$(BUILD)/%_avx512vnni.o: ISA = $(KERNEL) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni $(UNFUZZED)
 $(BUILD)/%.o: %.c Makefile
 	@$(COMPILE)
 

@@ -11,6 +11,7 @@ static const fore_kern ref_set = {
     .mm_f32 = fore_ref_mm_f32,
     .mm_bf16 = fore_ref_mm_bf16,
     .mm_f16 = fore_ref_mm_f16,
+    .mm_across = fore_ref_mm_across,
     .quantize_rows = fore_ref_quantize_rows,
     .mm_q4 = fore_ref_mm_q,
     .mm_q8 = fore_ref_mm_q,

@@ -78,6 +78,9 @@ typedef struct fore_kern {
     void (*mm_f32)(float *y, size_t ldy, const float *x, size_t ldx, const void *W, int T, int n0, int n1, int K);
     void (*mm_bf16)(float *y, size_t ldy, const float *x, size_t ldx, const void *W, int T, int n0, int n1, int K);
     void (*mm_f16)(float *y, size_t ldy, const float *x, size_t ldx, const void *W, int T, int n0, int n1, int K);
+    /* The same bits from transposed weights: W[k*across + n] stands where W[n*K + k] stands above. Made for few rows. */
+    void (*mm_across)(float *y, size_t ldy, const float *x, size_t ldx, const void *W, fore_dtype dtype, int across, int T, int n0,
+                      int n1, int K);
     /* Rows of K, group by group, m = the largest |x| of the group:
      * not all finite: scale = sum = NaN, q = 0; m < 2^-100: scale = sum = +0, q = 0;
      * else scale = m / 127, q = x * (127 / m) rounded to the nearest integer, ties to even. */

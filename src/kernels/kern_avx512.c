@@ -5,7 +5,7 @@
 
 #define V16_MM_DIRECT(X) X(1, 8) X(2, 8) X(3, 8) X(4, 6) X(5, 4) X(6, 4) X(7, 3) X(8, 3)
 #define V16_MM_TILED(X) X(1) X(2) X(3) X(4) X(5) X(6)
-enum { V16_MM_STREAM_ROWS = 8, V16_MM_FEW = 32, V16_MM_ROWS = 6, V16_MM_WIDE = 4 };
+enum { V16_MM_STREAM_ROWS = 8, V16_MM_FEW = 12, V16_MM_ROWS = 6, V16_MM_WIDE = 4 };
 
 #define V16_SCORE_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 enum { V16_SCORE_ROWS = 12, V16_SCORE_PANELS = 2 };
@@ -21,6 +21,7 @@ enum { V16_MMQ_STREAM_ROWS = 8, V16_MMQ_DIRECT = 16, V16_MMQ_ROWS = 6, V16_MMQ_P
 #include "kernels/v16_elementwise.h"
 #include "kernels/v16_norm.h"
 #include "kernels/v16_matmul.h"
+#include "kernels/v16_across.h"
 #include "kernels/v16_attend.h"
 #include "kernels/v16_delta.h"
 #include "kernels/v16_quantize.h"
