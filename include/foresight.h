@@ -107,7 +107,8 @@ typedef struct fore_model_options {
     /* The output head that drafts come from: a part of the model's own, at fewer bits, where that has more than 32,768 ids. */
     int draft_head_bits;  /* 4 or 8; 16: the model's own weights; 0: chosen (4) */
     int draft_vocabulary; /* ids by rank that may be drafted, besides added tokens and what a session has seen; -1: all; 0: chosen (those
-                             of the folder's draft_vocabulary.json, else 32,768) */
+                             of the folder's draft_vocabulary.json, else 32,768; the model's own head drafts while that does not
+                             suit the text) */
 } fore_model_options;
 
 /* Opens a Hugging Face checkpoint folder; weights are mapped, not copied. options may be NULL. A folder without a
