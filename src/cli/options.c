@@ -48,7 +48,7 @@ const cli_flag cli_flags[] = {
     {"chunk", 0, CLI_WHOLE, AT(chunk), PROMPT, "N", "prompt tokens computed at a time", 1, INT_MAX, 0},
     {"threads", 't', CLI_WHOLE, AT(threads), PROMPT, "N", "threads; else the processors of this process", 1, 1024, 0},
     {"isa", 0, CLI_TEXT, AT(isa), PROMPT | CLI_INSPECT, "NAME",
-     "ref, avx2, avx512[vnni], neon; else $FORESIGHT_ISA", 0, 0, 0},
+     "ref, avx2, avx512[vnni], neon[dot]; else $FORESIGHT_ISA", 0, 0, 0},
     {"temperature", 0, CLI_REAL, AT(temperature), ASK, "X", cli_sampling, 0, FLT_MAX, 0},
     {"top-k", 0, CLI_WHOLE, AT(top_k), ASK, "N", cli_sampling, 0, INT_MAX, 0},
     {"top-p", 0, CLI_REAL, AT(top_p), ASK, "X", cli_sampling, FLT_MIN, 1, 0},
