@@ -93,7 +93,7 @@ typedef struct fore_model fore_model;
 typedef int (*fore_progress)(void *user, const char *stage, uint64_t done, uint64_t total);
 
 typedef struct fore_model_options {
-    const char *isa;        /* "ref", "avx2", "avx512", "avx512vnni", "neon"; NULL: the best that this machine has */
+    const char *isa;        /* "ref", "avx2", "avx512", "avx512vnni", "neon", "neondot"; NULL: the best of this machine */
     fore_progress progress; /* may be NULL */
     void *user;
     bool no_mtp;              /* leaves the draft head out */
