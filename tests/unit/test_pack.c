@@ -110,7 +110,7 @@ static char *current_path(void) {
 
 static void change_byte(const char *path, off_t at, unsigned char flip) {
     int fd = open(path, O_RDWR);
-    unsigned char c;
+    unsigned char c = 0;
     assert_true(fd >= 0 && pread(fd, &c, 1, at) == 1);
     c ^= flip;
     assert_int_equal(pwrite(fd, &c, 1, at), 1);
