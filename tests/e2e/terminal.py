@@ -153,11 +153,11 @@ def history():
 
 def stopping():
     """chat on a terminal: Ctrl-C stops an answer, clears a line, and the talk goes on"""
-    t = Terminal("chat", *LONG)
+    t = Terminal("chat", *LONG, "--draft-depth", "0", "--isa", "ref")  # else it ends before the key is there
     t.prompt()
     os.write(t.fd, b"Hello!\r")
     read_until(t.fd, b"!\r\n")
-    time.sleep(0.5)
+    time.sleep(0.3)
     t.type(b"\x03", b"\n> ")
     os.write(t.fd, b"half a line")
     read_until(t.fd, b"line")
