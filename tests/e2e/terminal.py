@@ -11,7 +11,7 @@ import termios
 import time
 
 F = os.path.join(os.environ.get("BUILD", "build"), "foresight")
-LONG = ["--ignore-eos", "--max-tokens", "4000"]
+LONG = ["--ignore-eos", "--max-tokens", "4000", "--draft-depth", "0", "--isa", "ref"]  # else it ends before a key is there
 folder = tempfile.TemporaryDirectory()
 environment = dict(os.environ, XDG_STATE_HOME=folder.name, TERM="xterm", LC_ALL="C")
 failures = 0
@@ -153,7 +153,7 @@ def history():
 
 def stopping():
     """chat on a terminal: Ctrl-C stops an answer, clears a line, and the talk goes on"""
-    t = Terminal("chat", *LONG, "--draft-depth", "0", "--isa", "ref")  # else it ends before the key is there
+    t = Terminal("chat", *LONG)
     t.prompt()
     os.write(t.fd, b"Hello!\r")
     read_until(t.fd, b"!\r\n")
