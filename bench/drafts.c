@@ -5,7 +5,7 @@
  *              shares right together with all before them are 0.86, 0.66, 0.51 at depths 1 to 3, as published for a 27B model of
  *              this family; deeper ones go on with the last step's share, 0.773. Weights are random: only the acceptance is
  *              synthetic, every cost is real. The head's own confidence says nothing of replaced drafts, so it is not used.
- * Look-ups are off, since an answer of random weights may run in circles. Depths take turns with depth 0, so that the machine's mood
+ * The text counts as one that the draft vocabulary has, though that of random weights is not. Look-ups are off, since an answer of random weights may run in circles. Depths take turns with depth 0, so that the machine's mood
  * hits both.
  * usage: drafts [--tokens N] [--runs N] [--threads N] [--isa NAME] [--draft-head-bits N] [--draft-vocabulary N]
  *               [--only wrong|right|published] [--depth N] FOLDER */

@@ -98,6 +98,12 @@ typedef struct fore_model_options {
     void *user;
     bool no_mtp;              /* leaves the draft head out */
     const char *mtp_contract; /* JSON object of contract fields that win over the checkpoint's own; NULL: none */
+    /* Quantised matrices are repacked for the kernels at every open. In this folder (of which the last part is made) they are
+     * kept repacked for the next one, which then only maps them; NULL: nowhere. What cannot be used or written never fails
+     * an open: see pack_note of fore_model_info. Borrowed until open returns. */
+    const char *pack_dir;
+    bool pack_read_only; /* uses what is there, writes nothing */
+    bool pack_verify;    /* reads all of it, and refuses what is not what was written */
     /* The output head that drafts come from: a part of the model's own, at fewer bits, where that has more than 32,768 ids. */
     int draft_head_bits;  /* 4 or 8; 16: the model's own weights; 0: chosen (4) */
     int draft_vocabulary; /* ids by rank that may be drafted, besides added tokens and what a session has seen; -1: all; 0: chosen (those
@@ -129,9 +135,23 @@ typedef struct fore_model_info {
     /* Mixture of experts; 0 in a dense model, and then intermediate_size is not. */
     int experts, experts_per_token, expert_intermediate_size, shared_expert_intermediate_size;
     uint64_t active_parameters; /* of text_parameters, what one token uses: all of them in a dense model */
+    uint64_t repacked_bytes;    /* of quantised matrices as the kernels read them; 0: none is quantised */
+    int packs_used, packs_written; /* files of pack_dir that they are mapped from, and those of them made by this open */
+    const char *pack_note;         /* why there is none, though pack_dir asked for it; "" */
 } fore_model_info;
 
 FORE_API void fore_model_get_info(const fore_model *model, fore_model_info *out);
+
+/* The files in which a folder keeps this model repacked (one, and one for the draft head), whether or not it was opened with them. */
+typedef struct fore_packs {
+    int wanted, present;
+    uint64_t bytes;
+    char *path; /* of the first that is present, or else would be made; owned by the caller; NULL: nothing is quantised */
+} fore_packs;
+FORE_API fore_status fore_model_find_packs(const fore_model *model, const char *pack_dir, fore_packs *out, fore_error *err);
+/* Removes this model's other files of that kind: those of earlier weights, and halves that a crash has left. files, bytes: how
+ * many, and how large together. */
+FORE_API fore_status fore_model_prune_packs(const fore_model *model, const char *pack_dir, int *files, uint64_t *bytes, fore_error *err);
 
 /* Field `index` of the draft head's contract (how the head is fed), as text, and which source set it; false past the last. */
 FORE_API bool fore_model_get_contract(const fore_model *model, int index, const char **name, const char **value, const char **source);

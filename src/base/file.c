@@ -23,6 +23,13 @@ static fore_status open_for_reading(const char *path, int flags, int *fd, struct
     return fore_fail(err, FORE_ERR_IO, "%s: cannot read: %s", path, problem);
 }
 
+static fore_file_id identity(const struct stat *st) {
+    return (fore_file_id){.size = (uint64_t)st->st_size,
+                          .inode = (uint64_t)st->st_ino,
+                          .modified = {(int64_t)st->st_mtim.tv_sec, (int64_t)st->st_mtim.tv_nsec},
+                          .changed = {(int64_t)st->st_ctim.tv_sec, (int64_t)st->st_ctim.tv_nsec}};
+}
+
 fore_status fore_map_open(const char *path, fore_map *out, fore_error *err) {
     *out = (fore_map){0};
     int fd;
@@ -45,8 +52,16 @@ fore_status fore_map_open(const char *path, fore_map *out, fore_error *err) {
         out->data = p;
         out->size = size;
     }
+    out->id = identity(&st);
     close(fd);
     return FORE_OK;
+}
+
+bool fore_file_identify(const char *path, fore_file_id *out) {
+    struct stat st;
+    bool there = stat(path, &st) == 0;
+    *out = there ? identity(&st) : (fore_file_id){0};
+    return there;
 }
 
 void fore_map_close(fore_map *map) {

@@ -4,12 +4,20 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
+
+/* What changes when somebody writes to a file or puts another in its place. */
+typedef struct fore_file_id {
+    uint64_t size, inode;
+    int64_t modified[2], changed[2]; /* seconds, nanoseconds: of the content, and of anything */
+} fore_file_id;
 
 typedef struct fore_map {
     const unsigned char *data; /* borrowed until fore_map_close; NULL for an empty file */
     size_t size;
+    fore_file_id id; /* when it was opened */
 } fore_map;
 
 /* Maps a regular file read-only. FORE_ERR_IO names the path and the reason. */
@@ -22,6 +30,7 @@ void fore_map_release(const void *data, size_t size);
 /* Reads a whole file (or pipe) of at most `limit` bytes; *data is owned by the caller (fore_free) and NUL-terminated. */
 fore_status fore_file_read(const char *path, size_t limit, char **data, size_t *size, fore_error *err);
 bool fore_file_exists(const char *path);
+bool fore_file_identify(const char *path, fore_file_id *out); /* false: there is no such file */
 bool fore_dir_exists(const char *path);
 /* dir + "/" + name, owned by the caller (fore_free); NULL when memory is out. */
 char *fore_path_join(const char *dir, const char *name);

@@ -366,4 +366,8 @@ const char *fore_store_file_path(const fore_store *store, int file) {
     return file >= 0 && file < store->files ? store->shards[file].path : NULL;
 }
 
+const fore_map *fore_store_file_map(const fore_store *store, int file) {
+    return file >= 0 && file < store->files ? &store->shards[file].map : NULL;
+}
+
 uint64_t fore_store_bytes(const fore_store *store) { return store->bytes; }

@@ -9,6 +9,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/file.h"
 
 enum { FORE_STORE_DIMS = 8 };
 
@@ -41,6 +42,7 @@ const fore_entry *fore_store_at(const fore_store *store, size_t index);       /*
 const fore_entry *fore_store_find(const fore_store *store, const char *name); /* NULL: no such tensor */
 int fore_store_files(const fore_store *store);
 const char *fore_store_file_path(const fore_store *store, int file);
+const fore_map *fore_store_file_map(const fore_store *store, int file); /* the whole file; borrowed until close */
 uint64_t fore_store_bytes(const fore_store *store); /* of all tensors */
 
 #endif

@@ -85,6 +85,11 @@ void cli_answer_print_stats(const cli_answer *answer, const cli_model *model, co
     uint64_t computed = s->prompt_tokens - (s->reused_tokens < s->prompt_tokens ? s->reused_tokens : s->prompt_tokens);
     char tuned[64];
     fprintf(stderr, "%-9s %16s %9.3f s\n", "load", "", model->load_seconds);
+    fore_model_info info;
+    fore_model_get_info(model->model, &info);
+    if (info.repacked_bytes)
+        fprintf(stderr, "%-9s %8.1f MB of quantised weights, %s\n", "repacked", (double)info.repacked_bytes / 1e6,
+                info.packs_written ? "kept in a file" : info.packs_used ? "mapped from a file" : "not kept");
     if (model->tuned.in_use)
         fprintf(stderr, "%-9s %s, as foresight tune found\n", "tuned", cli_tuned_text(&model->tuned, tuned));
     if (s->images) {
@@ -107,7 +112,7 @@ void cli_answer_print_stats(const cli_answer *answer, const cli_model *model, co
         fprintf(stderr, "%-9s %8llu touched, %.1f MB; %.1f MB read\n", "experts", (unsigned long long)s->experts_touched,
                 (double)s->expert_bytes_touched / 1e6, (double)s->expert_bytes_read / 1e6);
     cli_drafts_print("drafts", s->draft);
-    cli_sources_print(&s->head, &s->lookups);
+    cli_sources_print(s);
     if (s->history_missing)
         fprintf(stderr, "%-9s %8llu prompt tokens that the draft head has not seen\n", "history",
                 (unsigned long long)s->history_missing);
@@ -152,6 +157,7 @@ static void add_drafts(cJSON *root, const fore_draft *draft, const fore_stats *s
     cli_json_string(drafts, "lookup", lookup[draft->lookup]);
     cli_json_whole(drafts, "passes", s->rounds);
     cli_json_whole(drafts, "history_missing", s->history_missing);
+    cli_json_whole(drafts, "outside", s->outside);
     cJSON_AddItemToObject(drafts, "head", cli_source_json(&s->head));
     cJSON_AddItemToObject(drafts, "lookups", cli_source_json(&s->lookups));
     cJSON_AddItemToObject(drafts, "before_picture", cli_drafts_json(&s->draft[0]));
@@ -201,6 +207,11 @@ cJSON *cli_answer_json(cli_answer *answer, const cli_model *model, const fore_re
     cli_json_number(timings, "total_seconds", answer->total_seconds);
     cli_json_number(timings, "prefill_tokens_per_second", rate(s->prompt_tokens, s->prefill_seconds));
     cli_json_number(timings, "decode_tokens_per_second", rate(s->generated_tokens, s->decode_seconds));
+    fore_model_info info;
+    fore_model_get_info(model->model, &info);
+    cli_json_whole(root, "repacked_bytes", info.repacked_bytes);
+    cli_json_whole(root, "packs_used", (uint64_t)info.packs_used);
+    cli_json_whole(root, "packs_written", (uint64_t)info.packs_written);
     cli_json_whole(root, "state_bytes", s->state_bytes);
     cli_json_whole(root, "experts_touched", s->experts_touched);
     cli_json_whole(root, "expert_bytes_touched", s->expert_bytes_touched);

@@ -10,6 +10,7 @@
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
 static int take_lists(const cli_options *options, cli_bench_plan *p) {
+    int count = 0;
     if (options->depths) {
         p->depth_count = cli_whole_list(options->depths, 0, FORE_DRAFT_MAX, p->depths, FORE_DRAFT_MAX + 1);
         if (!p->depth_count)
@@ -22,25 +23,29 @@ static int take_lists(const cli_options *options, cli_bench_plan *p) {
                                   CLI_BENCH_SIDES, options->sides);
     }
     if (options->acceptance) {
-        p->acceptance_count = cli_share_list(options->acceptance, p->acceptance, FORE_DRAFT_MAX);
-        if (!p->acceptance_count)
+        count = cli_share_list(options->acceptance, p->acceptance, FORE_DRAFT_MAX);
+        if (!count)
             return cli_fail_usage(options->verb, "--acceptance: expected at most %d numbers from 0 to 1 as in 0.86,0.66,0.51, found '%s'",
                                   FORE_DRAFT_MAX, options->acceptance);
     }
-    for (int i = 1; i < p->acceptance_count; i++)
+    for (int i = 1; i < count; i++)
         if (p->acceptance[i] > p->acceptance[i - 1])
             return cli_fail_usage(options->verb, "--acceptance: a draft counts when all before it were right, so the numbers cannot rise, found '%s'",
                                   options->acceptance);
+    double last = count > 1 && p->acceptance[count - 2] > 0 ? p->acceptance[count - 1] / p->acceptance[count - 2] : p->acceptance[0];
+    for (int i = count; count && i < FORE_DRAFT_MAX; i++) p->acceptance[i] = p->acceptance[i - 1] * last; /* as the last one given */
+    p->accepts = count > 0;
     return CLI_OK;
 }
 
-/* Depths in increasing order, each once, 0 first: the others are compared with it. */
+/* Depths in increasing order, each once, 0 first: the others are compared with it; auto last. */
 static void order_depths(cli_bench_plan *p) {
     bool wanted[FORE_DRAFT_MAX + 1] = {true};
     for (int i = 0; i < p->depth_count; i++) wanted[p->depths[i]] = true;
     p->depth_count = 0;
     for (int d = 0; d <= FORE_DRAFT_MAX; d++)
         if (wanted[d]) p->depths[p->depth_count++] = d;
+    p->depths[p->depth_count++] = FORE_DRAFT_AUTO;
 }
 
 /* Those that a round of the depths needs; otherwise all, or a few when it should be quick. */
@@ -99,8 +104,11 @@ static void add_speed(cli_text *out, const cli_bench *b) {
     double prefill = cli_series_median(&b->prefill), one = cli_series_median(&b->token);
     double bytes = (double)token.weight_bytes / b->plan.decode, operations = prompt.float_operations + prompt.integer_operations;
     double least = cli_bench_least(&prompt, &b->machine, &limit);
-    cli_text_print(out, "prefill   %5.1f %% of the roofline   %9.1f tok/s   %d tokens in %.3g s, %.0f GOPS\n", 100 * least / prefill,
-                   b->plan.prompt / prefill, b->plan.prompt, prefill, operations / prefill / 1e9);
+    cli_text_print(out, "prefill   %5.1f %% of the roofline   %9.1f tok/s   %d tokens in %.3g s, %.0f GOPS", 100 * least / prefill, b->plan.prompt / prefill,
+                   b->plan.prompt, prefill, operations / prefill / 1e9);
+    if (prompt.integer_operations > prompt.float_operations)
+        cli_text_print(out, ", %.1f %% of the int8 peak", 100 * cli_bench_integer_share(b));
+    cli_text_puts(out, "\n");
     cli_text_print(out, "decode    %5.1f %% of the read       %9.2f tok/s   %.3g ms a token (spread %.2g), %.4g MB at %.1f GB/s\n",
                    100 * cli_bench_read_share(b), 1 / one, 1e3 * one, 1e3 * cli_series_spread(&b->token), bytes / 1e6, bytes / one / 1e9);
 }
@@ -135,19 +143,29 @@ static void add_costs(cli_text *out, const cli_bench *b) {
                    (double)b->memory.total / 1e9);
 }
 
+/* "   1.20 x"; as wide a gap when it is not known. */
+static const char *times(double ratio, char out[16]) {
+    if (ratio > 0) snprintf(out, 16, "%7.2f x", ratio);
+    else snprintf(out, 16, "%9s", "");
+    return out;
+}
+
 static void add_depths(cli_text *out, const cli_bench *b) {
     const cli_bench_plan *p = &b->plan;
+    char name[12], value[16];
     if (p->depth_count < 2) return;
     cli_text_print(out, "\n%-9s %8s %9s", "drafts", "speed", "expected");
-    if (p->acceptance_count) cli_text_print(out, " %9s %9s", "at given", "expected");
+    if (p->accepts) cli_text_print(out, " %9s %9s", "at given", "expected");
     cli_text_print(out, " %9s   accepted\n", "tok/s");
     for (int i = 0; i < p->depth_count; i++) {
         const cli_bench_depth *d = &b->depths[i];
-        cli_text_print(out, "%-9d %6.2f x %7.2f x", d->depth, cli_series_median(&d->ratio), d->expected);
-        if (d->at.count) cli_text_print(out, " %7.2f x %7.2f x", cli_series_median(&d->at), d->expected_at);
-        else if (p->acceptance_count) cli_text_print(out, " %9s %9s", "", "");
+        cli_text_print(out, "%-9s %6.2f x %s", cli_bench_depth_name(d->depth, name), cli_series_median(&d->ratio), times(d->expected, value));
+        if (p->accepts) {
+            cli_text_print(out, " %s", times(cli_series_median(&d->at), value));
+            cli_text_print(out, " %s", times(d->depth ? d->expected_at : 0, value));
+        }
         cli_text_print(out, " %9.2f  ", 1 / cli_series_median(&d->seconds));
-        for (int k = 0; k < d->depth; k++) cli_text_print(out, " %.2f", d->accepted[k]);
+        for (int k = 0; k < d->accepted_count; k++) cli_text_print(out, " %.2f", d->accepted[k]);
         cli_text_puts(out, "\n");
     }
 }

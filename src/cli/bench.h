@@ -15,10 +15,10 @@ typedef struct cli_bench_plan {
     int runs, prompt, decode;
     bool cold;     /* also load with the files dropped from the page cache */
     int widths[FORE_PASS_MAX], width_count; /* rows of the timed passes, 1 first */
-    int depths[FORE_DRAFT_MAX + 1], depth_count; /* 0 first */
+    int depths[FORE_DRAFT_MAX + 2], depth_count; /* 0 first, FORE_DRAFT_AUTO last */
     int sides[CLI_BENCH_SIDES], side_count;      /* pixels */
-    double acceptance[FORE_DRAFT_MAX];           /* of drafts together with all before them, by depth; for what is expected */
-    int acceptance_count;
+    double acceptance[FORE_DRAFT_MAX];           /* shares of rounds in which the drafts up to a depth are right, for what is expected */
+    bool accepts;                                /* they are given */
 } cli_bench_plan;
 
 /* Operators of one kind of work, summed over `steps` of it. */
@@ -33,6 +33,7 @@ typedef struct cli_bench_depth {
     int depth;
     cli_series seconds, ratio;     /* a token; the speed against depth 0 of the same run */
     double accepted[FORE_DRAFT_MAX]; /* share of rounds in which the draft of a depth and all before it were right */
+    int accepted_count;              /* depths that were tried */
     double expected, expected_at;  /* ratio to depth 0 by the costs measured: with these shares; with the plan's; 0: not known */
     cli_series at;                 /* the speed against depth 0 with drafts that are right in the plan's shares of rounds */
 } cli_bench_depth;
@@ -51,19 +52,22 @@ typedef struct cli_bench {
     cli_series pass[FORE_PASS_MAX + 1], one[FORE_PASS_MAX + 1], commit[FORE_PASS_MAX + 1]; /* one: the pass of one row beside it */
     cli_series draft, draft_one;    /* seconds of a draft; of a pass of one row beside it */
     cli_series vision[CLI_BENCH_SIDES], whole[CLI_BENCH_SIDES]; /* the tower; until the first token */
-    cli_bench_depth depths[FORE_DRAFT_MAX + 1];
+    cli_bench_depth depths[FORE_DRAFT_MAX + 2];
     cli_bench_profile profiles[4]; /* decode, prefill, draft, vision; without steps: not measured */
 } cli_bench;
 
 /* Fills everything after `plan`. Returns an exit code. */
 int cli_bench_measure(cli_bench *bench, const cli_options *options);
 
+const char *cli_bench_depth_name(int depth, char out[12]); /* "3", "auto" */
 /* Medians of the machine, and what is to be expected of the depths. */
 void cli_bench_conclude(cli_bench *bench);
 /* The least time that the bytes and operations take at the measured speeds, and which of the two it is: "memory", "compute" or "". */
 double cli_bench_least(const fore_operator *o, const fore_machine *machine, const char **limit);
 /* Of the speed that the same run read memory with, what decoding read weights with; the median of the runs. */
 double cli_bench_read_share(const cli_bench *bench);
+/* Of the int8 peak of the same run, what the quantised products of a prompt reached; the median of the runs. */
+double cli_bench_integer_share(const cli_bench *bench);
 /* All operators of a profile together. */
 fore_operator cli_bench_sum(const cli_bench_profile *profile);
 

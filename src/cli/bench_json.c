@@ -53,6 +53,7 @@ static void add_speed(cJSON *root, const cli_bench *b) {
     cJSON *object = add_object(root, "prefill");
     cli_json_whole(object, "tokens", (uint64_t)b->plan.prompt);
     cli_json_number(object, "share_of_roofline", cli_bench_least(&prompt, &b->machine, &limit) / seconds);
+    cli_json_number(object, "share_of_integer_peak", cli_bench_integer_share(b));
     cli_json_number(object, "tokens_per_second", b->plan.prompt / seconds);
     cli_json_number(object, "seconds", seconds);
     cli_json_number(object, "gops", (prompt.float_operations + prompt.integer_operations) / seconds / 1e9);
@@ -96,15 +97,16 @@ static void add_depths(cJSON *root, const cli_bench *b) {
     for (int i = 0; i < b->plan.depth_count; i++) {
         const cli_bench_depth *d = &b->depths[i];
         cJSON *object = append_object(array);
-        cli_json_whole(object, "depth", (uint64_t)d->depth);
+        if (d->depth == FORE_DRAFT_AUTO) cli_json_string(object, "depth", "auto");
+        else cli_json_whole(object, "depth", (uint64_t)d->depth);
         add_median(object, "ratio", &d->ratio);
         if (d->expected > 0) cli_json_number(object, "expected_ratio", d->expected);
         cli_json_number(object, "tokens_per_second", 1 / cli_series_median(&d->seconds));
-        add_shares(object, "accepted", d->accepted, d->depth);
+        add_shares(object, "accepted", d->accepted, d->accepted_count);
         add_median(object, "ratio_at_acceptance", &d->at);
         if (d->expected_at > 0) cli_json_number(object, "expected_ratio_at_acceptance", d->expected_at);
     }
-    if (b->plan.acceptance_count) add_shares(root, "acceptance", b->plan.acceptance, b->plan.acceptance_count);
+    if (b->plan.accepts) add_shares(root, "acceptance", b->plan.acceptance, FORE_DRAFT_MAX);
 }
 
 static void add_vision(cJSON *root, const cli_bench *b) {

@@ -10,6 +10,14 @@ double cli_bench_least(const fore_operator *o, const fore_machine *m, const char
     return memory > compute ? memory : compute;
 }
 
+double cli_bench_integer_share(const cli_bench *o) {
+    cli_series share = {0};
+    fore_operator sum = cli_bench_sum(&o->profiles[1]);
+    for (int i = 0; i < o->prefill.count && i < o->integer_speed.count; i++)
+        cli_series_add(&share, sum.integer_operations / o->prefill.values[i] / o->integer_speed.values[i]);
+    return cli_series_median(&share);
+}
+
 fore_operator cli_bench_sum(const cli_bench_profile *p) {
     fore_operator sum = {.name = p->name, .seconds = p->seconds, .calls = (uint64_t)p->steps};
     for (int i = 0; i < p->count; i++) {
@@ -19,6 +27,12 @@ fore_operator cli_bench_sum(const cli_bench_profile *p) {
         sum.integer_operations += p->rows[i].integer_operations;
     }
     return sum;
+}
+
+const char *cli_bench_depth_name(int depth, char out[12]) {
+    if (depth == FORE_DRAFT_AUTO) return "auto";
+    snprintf(out, 12, "%d", depth);
+    return out;
 }
 
 double cli_bench_read_share(const cli_bench *o) {
@@ -33,6 +47,7 @@ double cli_bench_read_share(const cli_bench *o) {
 static double expect(const cli_bench *o, int depth, const double *accepted) {
     int rows = depth + 1;
     if (depth == 0) return 1;
+    if (depth == FORE_DRAFT_AUTO) return 0; /* it changes its mind */
     if (rows > FORE_PASS_MAX || !o->pass[rows].count || !o->draft.count) return 0;
     double cost = cli_ratio(&o->pass[rows], &o->one[rows]) + cli_ratio(&o->commit[rows], &o->one[rows]) + depth * cli_ratio(&o->draft, &o->draft_one);
     double tokens = 1;
@@ -47,6 +62,6 @@ void cli_bench_conclude(cli_bench *o) {
     for (int i = 0; i < o->plan.depth_count; i++) {
         cli_bench_depth *d = &o->depths[i];
         d->expected = expect(o, d->depth, d->accepted);
-        if (d->depth <= o->plan.acceptance_count) d->expected_at = expect(o, d->depth, o->plan.acceptance);
+        if (o->plan.accepts) d->expected_at = expect(o, d->depth, o->plan.acceptance);
     }
 }

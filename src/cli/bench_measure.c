@@ -318,8 +318,9 @@ static int measure_depth(bench *b, cli_bench_depth *d, double *plain, double *pa
     for (int i = 0; i < FORE_DRAFT_MAX; i++) {
         made += drafts->drafted[i];
         d->accepted[i] = drafts->drafted[i] ? (double)drafts->accepted[i] / (double)drafts->drafted[i] : 0;
+        if (drafts->drafted[i]) d->accepted_count = i + 1;
     }
-    if (made) {
+    if (made && d->depth > 0) { /* auto may make drafts that it does not check */
         cli_series_add(&b->out->draft, s.draft_seconds / (double)made);
         cli_series_add(&b->out->draft_one, *pass);
     }
@@ -330,11 +331,12 @@ static int measure_depth(bench *b, cli_bench_depth *d, double *plain, double *pa
 static int measure_at(bench *b, cli_bench_depth *d, double plain) {
     const cli_bench_plan *p = &b->out->plan;
     double right[FORE_DRAFT_MAX] = {0}; /* each given that those before it are */
-    for (int i = 0; i < d->depth; i++) {
+    for (int i = 0; i < FORE_DRAFT_MAX; i++) {
         double before = i ? p->acceptance[i - 1] : 1;
         right[i] = before > 0 ? p->acceptance[i] / before : 0;
     }
-    int code = ask(b, (fore_draft){.depth = d->depth, .replay = b->answer, .replay_count = b->answered, .replay_right = right, .replay_seed = 1});
+    int code = ask(b, (fore_draft){.depth = d->depth, .lookup = FORE_LOOKUP_OFF, .replay = b->answer, .replay_count = b->answered,
+                                   .replay_right = right, .replay_seed = 1});
     double began = cli_seconds();
     if (code == CLI_OK) code = say(b, p->decode);
     if (code == CLI_OK) cli_series_add(&d->at, plain / ((cli_seconds() - began) / p->decode));
@@ -347,7 +349,7 @@ static int measure_depths(bench *b) {
     for (int i = 0; i < b->out->plan.depth_count && code == CLI_OK; i++) {
         cli_bench_depth *d = &b->out->depths[i];
         code = measure_depth(b, d, &plain, &pass);
-        if (code == CLI_OK && d->depth && d->depth <= b->out->plan.acceptance_count) code = measure_at(b, d, plain);
+        if (code == CLI_OK && d->depth && b->out->plan.accepts) code = measure_at(b, d, plain);
     }
     return code;
 }

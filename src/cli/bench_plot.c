@@ -64,23 +64,28 @@ static double add_profile(cli_text *out, const cli_bench_profile *p, const fore_
     return y + 24;
 }
 
+static int deepest(const cli_bench *b) {
+    int most = 0;
+    for (int i = 0; i < b->plan.depth_count; i++) most = b->plan.depths[i] > most ? b->plan.depths[i] : most;
+    return most;
+}
+
 /* One line through points of the chart; values that are not known are left out. */
 static void add_curve(cli_text *out, const cli_bench *b, double y, double high, int which, const char *kind) {
     cli_text points = {0};
-    double step = (double)(WIDTH - LEFT - RIGHT) / (b->plan.depths[b->plan.depth_count - 1] > 0 ? b->plan.depths[b->plan.depth_count - 1] : 1);
+    double step = (double)(WIDTH - LEFT - RIGHT) / (deepest(b) > 0 ? deepest(b) + 1 : 1); /* auto stands one further */
     for (int i = 0; i < b->plan.depth_count; i++) {
         const cli_bench_depth *d = &b->depths[i];
         double value = which == 0 ? cli_series_median(&d->ratio) : which == 1 ? d->expected : !d->depth ? 1 : d->at.count ? cli_series_median(&d->at) : d->expected_at;
         if (!(value > 0)) continue;
-        double px = LEFT + step * d->depth, py = y + CHART - CHART * value / high;
-        cli_text_print(&points, "%s%.1f,%.1f", points.size ? " " : "", px, py);
+        double px = LEFT + step * (d->depth == FORE_DRAFT_AUTO ? deepest(b) + 1 : d->depth), py = y + CHART - CHART * value / high;
+        if (d->depth != FORE_DRAFT_AUTO) cli_text_print(&points, "%s%.1f,%.1f", points.size ? " " : "", px, py);
         if (which == 0) {
-            char text[32];
+            char text[12];
             cli_text_print(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" class=\"dot\"/>\n", px, py);
             snprintf(text, sizeof text, "%.2f", value);
             add_label(out, px, py - 8, "middle", "name", text);
-            snprintf(text, sizeof text, "%d", d->depth);
-            add_label(out, px, y + CHART + 16, "middle", "name", text);
+            add_label(out, px, y + CHART + 16, "middle", "name", cli_bench_depth_name(d->depth, text));
         }
     }
     if (points.size) cli_text_print(out, "<polyline points=\"%s\" class=\"%s\"/>\n", points.data, kind);
@@ -106,7 +111,7 @@ static double add_depths(cli_text *out, const cli_bench *b, double y) {
     cli_text_print(out, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" class=\"axis\"/>\n", LEFT, one, WIDTH - RIGHT, one);
     add_label(out, LEFT - 6, one + 4, "end", "name", "1.00");
     add_curve(out, b, y, high, 1, "expected");
-    if (b->plan.acceptance_count) {
+    if (b->plan.accepts) {
         add_curve(out, b, y, high, 2, "given");
         add_label(out, WIDTH - RIGHT + 12, y + 12, "start", "name", "grey: at the given acceptance");
     }

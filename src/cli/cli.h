@@ -30,7 +30,7 @@ typedef struct cli_options {
     const char *operand; /* PROMPT, TEXT, DIR or SOURCE; NULL when absent */
     const char *second;  /* OUT */
     bool help;
-    const char *model, *isa, *cpus;
+    const char *model, *isa, *cpus, *pack;
     int threads, context, chunk;
     cli_list images;
     const char *system;
@@ -39,8 +39,11 @@ typedef struct cli_options {
     cli_list stops, biases;
     bool ignore_eos, json, stats, raw, decode, generation_prompt;
     int color; /* cli_color */
+    bool prune, verify; /* of pack */
     bool no_mtp, show_drafts;
     int draft_depth; /* FORE_DRAFT_AUTO when absent */
+    int draft_vocabulary; /* -1: auto, or absent */
+    int draft_head_bits;  /* index of the word; -1 when absent */
     int lookup;        /* fore_draft_lookup; -1 when absent */
     bool has_depth;
     int draft_sampler; /* fore_draft_sampler; -1 when absent */
@@ -78,7 +81,8 @@ enum {
     CLI_QUANTIZE = 128,
     CLI_BENCH = 256,
     CLI_TUNE = 512,
-    CLI_ALL = 1023
+    CLI_PACK = 1024,
+    CLI_ALL = 2047
 };
 
 /* --color, in the order of its words. */
@@ -96,7 +100,7 @@ typedef struct cli_verb {
 } cli_verb;
 
 extern const cli_verb cli_run_verb, cli_chat_verb, cli_logits_verb, cli_tokenize_verb, cli_render_verb,
-    cli_inspect_verb, cli_verify_verb, cli_quantize_verb, cli_bench_verb, cli_tune_verb;
+    cli_inspect_verb, cli_verify_verb, cli_quantize_verb, cli_bench_verb, cli_tune_verb, cli_pack_verb;
 
 /* Say it on standard error as "foresight: ..." and return the exit code, so that a verb ends with `return
  * cli_fail(...)`. */

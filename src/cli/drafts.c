@@ -48,9 +48,10 @@ static void print_source(const char *name, const fore_source_stats *s) {
     fputc('\n', stderr);
 }
 
-void cli_sources_print(const fore_source_stats *head, const fore_source_stats *lookups) {
-    print_source("head", head);
-    print_source("look-up", lookups);
+void cli_sources_print(const fore_stats *stats) {
+    print_source("head", &stats->head);
+    print_source("look-up", &stats->lookups);
+    if (stats->outside) fprintf(stderr, "  %-8s %7llu tokens that the draft vocabulary lacked\n", "outside", (unsigned long long)stats->outside);
 }
 
 cJSON *cli_source_json(const fore_source_stats *s) {

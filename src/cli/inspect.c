@@ -6,6 +6,7 @@
 #include "cli/files.h"
 #include "cli/json.h"
 #include "cli/model.h"
+#include "cli/pack.h"
 
 enum { MOST_REMARKS = 8 };
 
@@ -63,6 +64,8 @@ static void add_head(cli_text *out, const fore_model *model, const fore_model_in
         return;
     }
     add_row(out, "MTP head", "%d layer%s from %s", info->mtp_layers, plural, info->mtp_source);
+    if (info->draft_vocabulary)
+        add_row(out, "draft head", "%d of %d ids at %d bits", info->draft_vocabulary, info->vocab_size, info->draft_head_bits);
     for (int i = 0; fore_model_get_contract(model, i, &name, &value, &source); i++)
         add_row(out, i ? "" : "contract", "%-20s %-16s (%s)", name, value, source);
 }
@@ -78,6 +81,33 @@ static void add_sizes(cli_text *out, const fore_model_info *info) {
     if (info->experts)
         add_row(out, "experts", "%d a layer of width %d, %d a token; %s", info->experts, info->expert_intermediate_size,
                 info->experts_per_token, shared);
+}
+
+typedef struct kept {
+    int wanted, present;
+    uint64_t bytes;
+    cli_text path;
+} kept;
+
+/* The packs of --pack's folder, else those beside the model, else those of the user's cache. */
+static kept find_packs(const cli_options *options, const char *dir, const fore_model *model) {
+    static const char *const usual[] = {"beside", "cache"};
+    kept k = {0};
+    for (int i = 0; i < (options->pack ? 1 : 2) && !k.present; i++) {
+        cli_text folder = {0};
+        fore_packs packs = {0};
+        if (!options->pack && i && !getenv("HOME") && !getenv("XDG_CACHE_HOME")) break;
+        if (cli_pack_dir(options->pack ? options->pack : usual[i], dir, &folder) == CLI_OK &&
+            fore_model_find_packs(model, folder.data, &packs, NULL) == FORE_OK) {
+            k.wanted = packs.wanted;
+            k.present = packs.present;
+            k.bytes = packs.bytes;
+            if (packs.present) cli_text_puts(&k.path, packs.path);
+            fore_free(packs.path);
+        }
+        cli_text_free(&folder);
+    }
+    return k;
 }
 
 static int print_table(const cli_options *options, const char *dir, const fore_model *model, int context) {
@@ -108,11 +138,22 @@ static int print_table(const cli_options *options, const char *dir, const fore_m
     if (info->experts) add_row(&out, "", "(%" PRIu64 " of the text's are active for a token)", info->active_parameters);
     add_row(&out, "weights", "%s in %" PRIu64 " tensors of %" PRIu64 " file%s, %s", bytes_text(info->weight_bytes, a),
             info->tensor_count, info->file_count, info->file_count == 1 ? "" : "s", info->dtypes);
+    if (info->repacked_bytes) {
+        kept k = find_packs(options, dir, model);
+        bytes_text(info->repacked_bytes, a);
+        if (k.present)
+            add_row(&out, "repacked", "%s, kept in %d of %d file%s (%s): %s", a, k.present, k.wanted, k.wanted == 1 ? "" : "s",
+                    bytes_text(k.bytes, b), k.path.data);
+        else
+            add_row(&out, "repacked", "%s at every start: kept in no file (`foresight pack` makes one)", a);
+        cli_text_free(&k.path);
+    }
     add_row(&out, "tokenizer", "%s", info->has_tokenizer ? "present" : "missing");
     add_row(&out, "chat template", "%s", info->has_template ? "present" : "missing");
     add_row(&out, "instructions", "%s", info->isa);
     add_row(&out, "memory", "weights %s, mapped; a session %s at %s%d tokens of context", bytes_text(plan->weights, a),
             bytes_text(plan->total, b), context ? "" : "the default ", context ? context : default_context(info));
+    if (plan->draft_head) add_row(&out, "", "(and %s for the draft head's words)", bytes_text(plan->draft_head, a));
     add_row(&out, "", "(keys and values %s, recurrent %s, scratch %s, drafting %s)", bytes_text(plan->kv, a),
             bytes_text(plan->recurrent, b), bytes_text(plan->scratch, c), bytes_text(plan->draft, d));
     findings f = find_remarks(info, options->no_mtp);
@@ -191,6 +232,8 @@ static int print_json(const cli_options *options, const char *dir, const fore_mo
     cli_json_bool(root, "mtp_attached", info->mtp_attached);
     cli_json_string(root, "mtp_source", info->mtp_source);
     cli_json_string(root, "mtp_note", info->mtp_note);
+    cli_json_whole(root, "draft_vocabulary", (uint64_t)info->draft_vocabulary);
+    cli_json_whole(root, "draft_head_bits", (uint64_t)info->draft_head_bits);
     if (info->mtp_attached) add_contract(root, model);
     cJSON *memory = cli_need(cJSON_AddObjectToObject(root, "memory"));
     cli_json_whole(memory, "context", (uint64_t)(context ? context : default_context(info)));
@@ -199,7 +242,16 @@ static int print_json(const cli_options *options, const char *dir, const fore_mo
     cli_json_whole(memory, "recurrent", plan->recurrent);
     cli_json_whole(memory, "scratch", plan->scratch);
     cli_json_whole(memory, "draft", plan->draft);
+    cli_json_whole(memory, "draft_head", plan->draft_head);
     cli_json_whole(memory, "total", plan->total);
+    kept k = find_packs(options, dir, model);
+    cJSON *packs = cli_need(cJSON_AddObjectToObject(root, "packs"));
+    cli_json_whole(packs, "repacked_bytes", info->repacked_bytes);
+    cli_json_whole(packs, "wanted", (uint64_t)k.wanted);
+    cli_json_whole(packs, "present", (uint64_t)k.present);
+    cli_json_whole(packs, "bytes", k.bytes);
+    if (k.present) cli_json_string(packs, "path", k.path.data);
+    cli_text_free(&k.path);
     cJSON *remarks = cli_need(cJSON_AddArrayToObject(root, "remarks"));
     findings f = find_remarks(info, options->no_mtp);
     for (int i = 0; i < f.count; i++) cJSON_AddItemToArray(remarks, cli_need(cJSON_CreateString(f.remarks[i])));
@@ -225,6 +277,10 @@ static int run(const cli_options *options) {
     fore_model_options how = {.isa = cli_isa(options)};
     char *contract = NULL;
     if (code == CLI_OK) code = cli_model_options(options, &how, &contract);
+    cli_text pack = {0};
+    if (code == CLI_OK && options->pack) code = cli_pack_dir(options->pack, dir.data, &pack);
+    how.pack_dir = pack.data;
+    how.pack_read_only = true;
     if (code == CLI_OK) {
         fore_model *model = NULL;
         fore_error err = {0};
@@ -243,6 +299,7 @@ static int run(const cli_options *options) {
         fore_model_close(model);
     }
     free(contract);
+    cli_text_free(&pack);
     cli_text_free(&dir);
     return code;
 }

@@ -9,7 +9,7 @@
 
 static const cli_verb *const verbs[] = {&cli_run_verb,      &cli_chat_verb,   &cli_inspect_verb, &cli_verify_verb,
                                         &cli_tokenize_verb, &cli_render_verb, &cli_logits_verb,  &cli_quantize_verb,
-                                        &cli_bench_verb,    &cli_tune_verb};
+                                        &cli_bench_verb,    &cli_tune_verb,   &cli_pack_verb};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void print_help(FILE *out) {
@@ -22,8 +22,7 @@ static void print_help(FILE *out) {
           "  version    print the version\n\n"
           "  foresight run --image photo.jpg 'Describe the picture.'\n"
           "  foresight help run\n\n"
-          "environment: FORESIGHT_MODEL names the checkpoint folder, FORESIGHT_ISA the\n"
-          "instruction set, when --model and --isa are not given\n"
+          "environment: FORESIGHT_MODEL stands for --model, FORESIGHT_ISA for --isa\n"
           "exit codes: 0 done, 1 the work failed, 2 wrong usage, 130 stopped by Ctrl-C\n",
           out);
 }

@@ -11,6 +11,7 @@
 #include "cli/args.h"
 #include "cli/files.h"
 #include "cli/json.h"
+#include "cli/pack.h"
 #include "cli/progress.h"
 
 static bool is_folder(const char *path) {
@@ -78,7 +79,10 @@ const char *cli_isa(const cli_options *options) {
 int cli_model_options(const cli_options *options, fore_model_options *how, char **contract) {
     const cli_list *fields = &options->contract;
     *contract = NULL;
-    how->no_mtp = options->no_mtp || !(options->verb->bit & (CLI_RUN | CLI_CHAT | CLI_VERIFY | CLI_INSPECT | CLI_TUNE));
+    how->no_mtp = options->no_mtp || !(options->verb->bit & (CLI_RUN | CLI_CHAT | CLI_VERIFY | CLI_INSPECT | CLI_TUNE | CLI_PACK));
+    static const int bits[] = {0, 4, 8, 16};
+    if (options->draft_head_bits >= 0) how->draft_head_bits = bits[options->draft_head_bits];
+    if (options->draft_vocabulary > 0) how->draft_vocabulary = options->draft_vocabulary;
     if (!fields->count) return CLI_OK;
     if (options->no_mtp) return cli_fail_usage(options->verb, "--no-mtp and --mtp-contract exclude each other");
     cJSON *object = cli_need(cJSON_CreateObject());
@@ -133,11 +137,15 @@ int cli_model_open(const cli_options *options, cli_model *out) {
     if (code) return code;
     fore_model_options how = {.isa = cli_isa(options)};
     char *contract = NULL;
+    cli_text pack = {0};
     code = cli_model_options(options, &how, &contract);
+    if (code == CLI_OK && options->pack) code = cli_pack_dir(options->pack, out->dir.data, &pack);
     if (code) {
         free(contract);
         return code;
     }
+    how.pack_dir = pack.data;
+    how.pack_verify = options->verify;
     cli_progress progress;
     cli_progress_start(&progress, "load");
     how.progress = cli_progress_call;
@@ -147,7 +155,10 @@ int cli_model_open(const cli_options *options, cli_model *out) {
     out->load_seconds = cli_seconds() - progress.started;
     cli_progress_end(&progress);
     free(contract);
-    return status ? cli_fail_status(status, &err) : cli_check_contract(options, out->model);
+    cli_text_free(&pack);
+    if (status) return cli_fail_status(status, &err);
+    if (options->pack) cli_pack_note(out->model);
+    return cli_check_contract(options, out->model);
 }
 
 int cli_model_session(const cli_options *options, cli_model *model) {

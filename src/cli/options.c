@@ -11,8 +11,8 @@ enum {
     SHOW = CLI_RUN | CLI_CHAT,   /* verbs that show an answer */
     ASK = SHOW | CLI_VERIFY,     /* verbs that generate */
     PROMPT = ASK | CLI_LOGITS,   /* verbs that read a prompt */
-    HEAD = ASK | CLI_INSPECT | CLI_BENCH | CLI_TUNE, /* verbs that attach the draft head */
-    OPEN = PROMPT | CLI_TOKENIZE | CLI_RENDER | CLI_INSPECT | CLI_BENCH | CLI_TUNE,
+    HEAD = ASK | CLI_INSPECT | CLI_BENCH | CLI_TUNE | CLI_PACK, /* verbs that attach the draft head */
+    OPEN = PROMPT | CLI_TOKENIZE | CLI_RENDER | CLI_INSPECT | CLI_BENCH | CLI_TUNE | CLI_PACK,
 };
 
 const char cli_sampling[] = "sampling (the checkpoint has defaults):";
@@ -84,6 +84,8 @@ const cli_flag cli_flags[] = {
     {"draft-depth", 0, CLI_DEPTH, AT(draft_depth), SHOW, "N|auto", cli_drafting, 0, FORE_DRAFT_MAX, 0},
     {"lookup", 0, CLI_WORD, AT(lookup), SHOW, "auto|off|on", cli_drafting, 0, 0, 0},
     {"draft-sampler", 0, CLI_WORD, AT(draft_sampler), ASK, "seeded|rejection", cli_drafting, 0, 0, 0},
+    {"draft-vocabulary", 0, CLI_DEPTH, AT(draft_vocabulary), HEAD, "N|auto", cli_drafting, 1, INT_MAX, 0},
+    {"draft-head-bits", 0, CLI_WORD, AT(draft_head_bits), HEAD, "auto|4|8|16", cli_drafting, 0, 0, 0},
     {"no-mtp", 0, CLI_ON, AT(no_mtp), HEAD & ~CLI_TUNE, NULL, cli_drafting, 0, 0, 0},
     {"mtp-contract", 0, CLI_LIST, AT(contract), HEAD & ~(CLI_BENCH | CLI_TUNE), "FIELD=VALUE", cli_drafting, 0, 0, 0},
     {"show-drafts", 0, CLI_ON, AT(show_drafts), SHOW, NULL, cli_drafting, 0, 0, 0},
@@ -91,6 +93,9 @@ const cli_flag cli_flags[] = {
     {"threads", 't', CLI_WHOLE, AT(threads), PROMPT | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE, "N", cli_machine, 1, 1024, 0},
     {"cpus", 0, CLI_TEXT, AT(cpus), SHOW | CLI_LOGITS, "LIST", cli_machine, 0, 0, 0},
     {"isa", 0, CLI_TEXT, AT(isa), PROMPT | CLI_INSPECT | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE, "NAME", cli_machine, 0, 0, 0},
+    {"pack", 0, CLI_TEXT, AT(pack), PROMPT | CLI_INSPECT | CLI_TUNE | CLI_PACK, "beside|cache|DIR", cli_machine, 0, 0, 0},
+    {"verify", 0, CLI_ON, AT(verify), CLI_PACK, NULL, "read a file that is there, and make it again if damaged", 0, 0, 0},
+    {"prune", 0, CLI_ON, AT(prune), CLI_PACK, NULL, "remove those of this model's earlier weights", 0, 0, 0},
     {"ablate", 0, CLI_BITS, AT(ablate), ASK, "splice|delta|history", cli_hidden, 0, 0, 0},
     {"draft-wrong", 0, CLI_ON, AT(draft_wrong), ASK, NULL, cli_hidden, 0, 0, 0},
     {"draft-replay", 0, CLI_TEXT, AT(draft_replay), CLI_RUN, "FILE", cli_hidden, 0, 0, 0},

@@ -127,7 +127,7 @@ static int take_turns(tune *t, const bool *wanted, int runs) {
 
 static int choose(const tune *t, const bool *wanted, int usual, double *gain) {
     const cli_series *series[MOST_WAYS];
-    int at[MOST_WAYS], count = 0, first = 0;
+    int at[MOST_WAYS] = {0}, count = 0, first = 0;
     for (int i = 0; i < t->count; i++) {
         if (!wanted[i]) continue;
         if (i == usual) first = count;

@@ -179,8 +179,9 @@ static void embed_carried(fore_session *s) {
 void fore_drafter_said(fore_session *s, int32_t id) {
     fore_draft_words *w = &s->drafter.words;
     if (!s->drafter.keeping || !w->memory) return;
-    s->stats.outside += id < s->model->usable && w->places[id] < 0;
-    fore_draft_words_add(w, s->model, id, true);
+    bool own = !s->draft.replay && !s->draft.wrong; /* drafts that are not the head's say nothing of its vocabulary */
+    s->stats.outside += own && id < s->model->usable && w->places[id] < 0;
+    fore_draft_words_add(w, s->model, id, own);
 }
 
 void fore_drafter_follow(fore_session *s, const float *hidden, int n) {

@@ -53,6 +53,7 @@ static void want_added(const fore_model *m, unsigned char *wanted) {
 /* Marks what may be drafted in wanted [usable] and tells whether that is a choice at all. */
 static fore_status choose_ids(const fore_model *m, int asked, unsigned char *wanted, bool *some, fore_error *err) {
     bool listed = false;
+    if (asked >= m->usable) asked = -1;
     if (asked >= 0) {
         fore_status s = read_list(m, asked, wanted, &listed, err);
         if (s) return s;

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "decode/lookup.h"
+#include "model/pack.h"
 #include "model/tower.h"
 #include "model/trunk.h"
 
@@ -136,7 +137,7 @@ static fore_status check_processor(const fore_model *m, fore_error *err) {
 }
 
 /* The draft head, unless the caller does not want it. */
-static fore_status load_mtp(fore_model *m, const fore_model_options *o, fore_pool *pool, fore_error *err) {
+static fore_status load_mtp(fore_model *m, const fore_model_options *o, const fore_load *load, fore_error *err) {
     if (o && o->no_mtp) {
         snprintf(m->mtp.why, sizeof m->mtp.why, "it was left out on request");
         fore_contract_init(&m->mtp.contract);
@@ -145,7 +146,7 @@ static fore_status load_mtp(fore_model *m, const fore_model_options *o, fore_poo
     cJSON *contract = NULL;
     fore_status s = FORE_OK;
     if (o && o->mtp_contract) s = fore_json_parse(o->mtp_contract, strlen(o->mtp_contract), "the given MTP contract", &contract, err);
-    if (!s) s = fore_mtp_open(m->dir, &m->network, contract, pool, &m->mtp, err);
+    if (!s) s = fore_mtp_open(m->dir, &m->network, contract, load, &m->mtp, err);
     cJSON_Delete(contract);
     if (!s && m->mtp.attached)
         snprintf(m->mtp_source, sizeof m->mtp_source, "%s, norms %s (%s)", m->mtp.source, m->mtp.norms_absolute ? "absolute" : "zero-centred",
@@ -175,8 +176,14 @@ fore_status fore_model_open(const char *dir, const fore_model_options *options, 
     else memcpy(m->dir, dir, strlen(dir) + 1);
     fore_pool *pool = NULL;
     if (!s && fore_pool_new(0, &pool, NULL)) pool = NULL; /* without threads it takes longer */
-    if (!s) s = fore_network_open(dir, kern, pool, &m->network, err);
-    if (!s) s = load_mtp(m, options, pool, err);
+    char stem[96] = "";
+    fore_load load = {.pool = pool};
+    if (options && options->pack_dir) {
+        fore_pack_stem(dir, options->pack_dir, stem);
+        load = (fore_load){pool, options->pack_dir, stem, options->pack_read_only, options->pack_verify};
+    }
+    if (!s) s = fore_network_open(dir, kern, &load, &m->network, err);
+    if (!s) s = load_mtp(m, options, &load, err);
     if (!s && options && options->progress && options->progress(options->user, "load", 1, 2))
         s = fore_fail(err, FORE_ERR_CANCELLED, "cancelled while loading");
     if (!s) s = fore_generation_config_read(dir, &m->generation, err);
@@ -279,6 +286,10 @@ void fore_model_get_info(const fore_model *m, fore_model_info *out) {
         .expert_intermediate_size = t->moe_intermediate_size,
         .shared_expert_intermediate_size = t->shared_expert_intermediate_size,
         .active_parameters = m->network.active_parameters,
+        .repacked_bytes = m->network.panels.used + m->mtp.panels.used,
+        .packs_used = m->network.panels.packed.used + m->mtp.panels.packed.used,
+        .packs_written = m->network.panels.packed.written + m->mtp.panels.packed.written,
+        .pack_note = m->network.panels.packed.note[0] ? m->network.panels.packed.note : m->mtp.panels.packed.note,
     };
     if (m->mtp.sidecar) count_sidecar(m, out);
     for (int i = 0; i < t->num_hidden_layers; i++) {
@@ -321,4 +332,45 @@ void fore_model_plan(const fore_model *model, int context, fore_plan *out) {
                        .scratch = scratch,
                        .draft = draft,
                        .total = (uint64_t)kv + recurrent + scratch + draft};
+}
+
+static int collect_keys(const fore_model *m, uint8_t keys[2][32]) {
+    const fore_packed *packed[2] = {&m->network.panels.packed, &m->mtp.panels.packed};
+    int count = 0;
+    for (int i = 0; i < 2; i++)
+        if (packed[i]->keyed) memcpy(keys[count++], packed[i]->key, 32);
+    return count;
+}
+
+fore_status fore_model_find_packs(const fore_model *m, const char *pack_dir, fore_packs *out, fore_error *err) {
+    uint8_t keys[2][32];
+    char stem[96];
+    *out = (fore_packs){.wanted = collect_keys(m, keys)};
+    fore_pack_stem(m->dir, pack_dir, stem);
+    for (int i = 0; i < out->wanted; i++) {
+        char *path = fore_pack_path(pack_dir, stem, keys[i]);
+        if (!path) {
+            free(out->path);
+            *out = (fore_packs){0};
+            return fore_fail_nomem(err, "a path");
+        }
+        uint64_t bytes;
+        bool good = fore_pack_is_good(path, keys[i], &bytes), first = good && !out->present;
+        out->present += good;
+        out->bytes += bytes;
+        if (first || !out->path) {
+            free(out->path);
+            out->path = path;
+        } else {
+            free(path);
+        }
+    }
+    return FORE_OK;
+}
+
+fore_status fore_model_prune_packs(const fore_model *m, const char *pack_dir, int *files, uint64_t *bytes, fore_error *err) {
+    uint8_t keys[2][32];
+    char stem[96];
+    fore_pack_stem(m->dir, pack_dir, stem);
+    return fore_pack_prune(pack_dir, stem, (const uint8_t(*)[32])keys, collect_keys(m, keys), files, bytes, err);
 }

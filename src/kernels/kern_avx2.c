@@ -13,7 +13,7 @@ enum { V16_SCORE_ROWS = 6, V16_SCORE_PANELS = 1 };
 enum { V16_VALUE_ROWS = 3, V16_VALUE_CHUNKS = 2 };
 enum { V16_DELTA_COLUMNS = 1 };
 
-#define V16_MMQ_FEW(X) X(1) X(2) X(3) X(4)
+#define V16_MMQ_FEW(X) X(1, 4) X(2, 2) X(3, 1) X(4, 1)
 enum { V16_MMQ_STREAM_ROWS = 4, V16_MMQ_DIRECT = 8, V16_MMQ_ROWS = 4, V16_MMQ_PANELS = 1 };
 #define V16_MMQ_TILED(X) X(1) X(2) X(3) X(4)
 

@@ -13,7 +13,7 @@ enum { V16_SCORE_ROWS = 6, V16_SCORE_PANELS = 1 };
 enum { V16_VALUE_ROWS = 3, V16_VALUE_CHUNKS = 2 };
 enum { V16_DELTA_COLUMNS = 1 };
 
-#define V16_MMQ_FEW(X) X(1) X(2)
+#define V16_MMQ_FEW(X) X(1, 2) X(2, 1)
 enum { V16_MMQ_STREAM_ROWS = 2, V16_MMQ_DIRECT = 8, V16_MMQ_ROWS = 2, V16_MMQ_PANELS = 1 };
 #define V16_MMQ_TILED(X) X(1) X(2)
 

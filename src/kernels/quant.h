@@ -16,6 +16,9 @@
 
 #include "kernels/kern.h"
 
+/* Counts up whenever the panel form changes, so that panels kept in files are made again. */
+enum { FORE_PANEL_FORM = 1 };
+
 /* Checks a shape (bits, group, dtype of the scales, N and K >= 1, group divides K) and tells its bytes in panel form.
  * FORE_ERR_UNSUPPORTED or FORE_ERR_LIMIT (too large to count) with a message; *size is then 0. */
 fore_status fore_qweight_check(int bits, int group, int64_t N, int64_t K, fore_dtype dtype, size_t *size, fore_error *err);

@@ -1,16 +1,17 @@
 /* Quantised products: lanes are the 16 outputs of a panel (quant.h has its layout); see v16.h and mm_q4 in kern.h. The
  * integer products within a group are exact in any order; the rest follows the contract step by step.
  *
- * Few rows: the panels stream through once, each used for all rows while it is in the first cache.
+ * Few rows: the panels stream through once, some side by side, each used for all rows while it is in the first cache.
  * Many rows: V16_MMQ_PANELS panels, V16_MMQ_DEPTH of K at a time, are spread into a buffer in the first cache (scales
  * and biases to f32, weights to bytes) and used by all tiles of rows. A tile has its integer sums in registers; its f32
  * sums wait in a buffer between groups and blocks of K, as there are not registers enough for both. Rows are taken so
  * many at a time that their x stays in the second cache.
  *
- * Set by the including file: V16_MMQ_FEW(X) lists X(R) for R = 1 .. V16_MMQ_STREAM_ROWS, the rows of a tile of the
- * first way, which is taken for up to V16_MMQ_DIRECT rows; V16_MMQ_TILED(X) lists X(R) for the rows that a tile of the
- * second way can have when more than V16_MMQ_DIRECT rows are shared out evenly to tiles of at most V16_MMQ_ROWS.
- * V16_MMQ_DOT: v16i_add_dot(sum, w, x) adds the four products of each lane in one go. */
+ * Set by the including file: V16_MMQ_FEW(X) lists X(R, B) for R = 1 .. V16_MMQ_STREAM_ROWS, the rows and panels of a
+ * tile of the first way, which is taken for up to V16_MMQ_DIRECT rows; V16_MMQ_TILED(X) lists X(R) for the rows that a
+ * tile of the second way can have when more than V16_MMQ_DIRECT rows are shared out evenly to tiles of at most
+ * V16_MMQ_ROWS. V16_MMQ_DOT: v16i_add_dot(sum, w, x) adds the four products of each lane in one go, and v16i_pin keeps
+ * a sum in its register. */
 #ifndef FORE_KERNELS_V16_MATMUL_QUANT_H
 #define FORE_KERNELS_V16_MATMUL_QUANT_H
 
@@ -108,52 +109,58 @@ FORE_INLINE v16 v16_mmq_affine(const int form, bool bf16, const unsigned char *h
     return bf16 ? v16_load_bf16(head + 32 * which) : v16_load_f16(head + 32 * which);
 }
 
-/* A tile of R rows and B panels over `groups` groups; y, q, scale and sum begin at the first of its rows, y at its
- * first output. The last panel has `last` outputs. The sums begin from 0 or from y, and end in y. */
-FORE_INLINE void v16_mmq_tile(const int form, const int R, const int B, float *y, size_t ldy, size_t last,
-                              const fore_qrows *x, const unsigned char *w, size_t panel, size_t groups, size_t group,
-                              bool bf16, bool begin, const bool ahead) {
-    v16 acc[V16_MMQ_MOST];
-    FORE_UNROLL for (int r = 0; r < R; r++) FORE_UNROLL for (int b = 0; b < B; b++) {
-        const float *from = y + (size_t)r * ldy + 16 * b;
-        if (!ahead) __builtin_prefetch(from, 1); /* rows of y lie far apart */
-        acc[r * B + b] = begin ? v16_zero() : b == B - 1 && last < 16 ? v16_load_n(from, last) : v16_load(from);
-    }
+/* A tile of R rows and B panels over `groups` groups; q, scale and sum begin at the first of its rows. The f32 sums
+ * acc[r][b][lane] are changed in place. `ahead`: asks for the panels' bytes in advance, after the last of these B
+ * panels (from `end` on) for those of the next B. */
+FORE_INLINE void v16_mmq_tile(const int form, const int R, const int B, float *acc, const fore_qrows *x,
+                              const unsigned char *w, size_t panel, size_t groups, size_t group, bool bf16,
+                              const bool ahead) {
+    const int8_t *q = x->q;
+    const float *by = x->scale, *add = x->sum;
+    const size_t row = x->row, stride = x->groups;
+    const unsigned char *end = w + panel;
     for (size_t g = 0; g < groups; g++) {
         v16i sum[V16_MMQ_MOST];
         FORE_UNROLL for (int i = 0; i < R * B; i++) sum[i] = v16i_zero();
         const unsigned char *head = w;
-        const int8_t *q = x->q + g * group;
-        if (ahead) FORE_PREFETCH(w, V16_MMQ_AHEAD);
+        const size_t later = V16_MMQ_AHEAD + ((size_t)(end - w) <= V16_MMQ_AHEAD ? (size_t)(B - 1) * panel : 0);
+        if (ahead) {
+            FORE_UNROLL for (int b = 0; b < B; b++) FORE_PREFETCH(w, later + (size_t)b * panel);
+        }
         w += v16_mmq_head(form);
-        for (size_t k = 0; k < group; k += V16_MMQ_STEP, w += v16_mmq_step(form)) {
+        for (size_t k = 0; k < group; k += V16_MMQ_STEP, w += v16_mmq_step(form), q += V16_MMQ_STEP) {
             if (ahead) {
                 FORE_UNROLL for (int line = 0; line < (int)(v16_mmq_step(form) / 64); line++)
-                    FORE_PREFETCH(w, V16_MMQ_AHEAD + 64 * (size_t)line);
+                    FORE_UNROLL for (int b = 0; b < B; b++)
+                        FORE_PREFETCH(w, later + (size_t)b * panel + 64 * (size_t)line);
             }
-            v16_mmq_products(form, R, B, sum, w, panel, q + k, x->row);
+            v16_mmq_products(form, R, B, sum, w, panel, q, row);
         }
+        V16_FENCE(); /* or the compiler keeps acc in registers that it does not have */
         v16 scale[V16_MMQ_MOST], bias[V16_MMQ_MOST];
         FORE_UNROLL for (int b = 0; b < B; b++) {
             scale[b] = v16_mmq_affine(form, bf16, head + (size_t)b * panel, 0);
             bias[b] = v16_mmq_affine(form, bf16, head + (size_t)b * panel, 1);
         }
         FORE_UNROLL for (int r = 0; r < R; r++) {
-            v16 by = v16_set1(x->scale[(size_t)r * x->groups + g]), add = v16_set1(x->sum[(size_t)r * x->groups + g]);
+            v16 by_row = v16_set1(by[(size_t)r * stride + g]), add_row = v16_set1(add[(size_t)r * stride + g]);
             FORE_UNROLL for (int b = 0; b < B; b++) {
-                const int i = r * B + b;
-                acc[i] = v16_fma(v16_mul(scale[b], by), v16_of_int(sum[i]), acc[i]);
-                acc[i] = v16_fma(bias[b], add, acc[i]);
+                float *to = acc + 16 * (r * B + b);
+                v16 f = v16_fma(v16_mul(scale[b], by_row), v16_of_int(sum[r * B + b]), v16_load(to));
+                v16_store(to, v16_fma(bias[b], add_row, f));
             }
         }
     }
-    FORE_UNROLL for (int r = 0; r < R; r++) FORE_UNROLL for (int b = 0; b < B; b++) {
-        float *to = y + (size_t)r * ldy + 16 * b;
-        if (b == B - 1 && last < 16)
-            v16_store_n(to, acc[r * B + b], last);
-        else
-            v16_store(to, acc[r * B + b]);
-    }
+}
+
+/* A tile's sums to R rows of y, the last panel with `last` outputs. */
+FORE_INLINE void v16_mmq_finish(const int B, float *y, size_t ldy, size_t last, const float *acc, size_t R) {
+    for (size_t r = 0; r < R; r++, y += ldy) FORE_UNROLL for (int b = 0; b < B; b++, acc += 16) {
+            if (b == B - 1 && last < 16)
+                v16_store_n(y + 16 * b, v16_load(acc), last);
+            else
+                v16_store(y + 16 * b, v16_load(acc));
+        }
 }
 
 FORE_INLINE fore_qrows v16_mmq_from(const fore_qrows *x, size_t t, size_t k, size_t group) {
@@ -161,19 +168,35 @@ FORE_INLINE fore_qrows v16_mmq_from(const fore_qrows *x, size_t t, size_t k, siz
     return (fore_qrows){x->q + t * x->row + k, x->scale + at, x->sum + at, x->row, x->groups};
 }
 
-/* The first way: panels n0/16 on, tiles of R rows; where R does not divide T, the last one computes some rows twice. */
-FORE_INLINE void v16_mmq_direct(const int form, const int R, float *y, size_t ldy, const fore_qrows *x,
-                                const fore_qweight *W, size_t T, size_t n0, size_t n1) {
-    size_t group = (size_t)W->group, groups = (size_t)W->K / group, last = T - (size_t)R;
+/* The first way for B panels: tiles of R rows; where R does not divide T, the last one computes some rows twice.
+ * Several panels at a time, as one stream alone does not take all that the memory gives. */
+FORE_INLINE void v16_mmq_stream(const int form, const int R, const int B, float *y, size_t ldy, const fore_qrows *x,
+                                const fore_qweight *W, size_t T, size_t n, size_t last) {
+    _Alignas(64) float acc[16 * R * B];
+    size_t group = (size_t)W->group, groups = (size_t)W->K / group, from;
     size_t panel = groups * (v16_mmq_head(form) + group / V16_MMQ_STEP * v16_mmq_step(form));
-    const unsigned char *w = (const unsigned char *)W->panels + n0 / 16 * panel;
-    for (size_t n = n0; n < n1; n += 16, w += panel)
-        for (size_t t = 0; t < T; t += (size_t)R) {
-            size_t from = t < last ? t : last;
-            fore_qrows rows = v16_mmq_from(x, from, 0, group);
-            v16_mmq_tile(form, R, 1, y + from * ldy + n, ldy, n1 - n < 16 ? n1 - n : 16, &rows, w, panel, groups, group,
-                         W->dtype == FORE_DTYPE_BF16, true, true);
-        }
+    const unsigned char *w = (const unsigned char *)W->panels + n / 16 * panel;
+    const bool bf16 = W->dtype == FORE_DTYPE_BF16;
+    for (size_t t = 0; t < T; t += (size_t)R) {
+        from = t < T - (size_t)R ? t : T - (size_t)R;
+        fore_qrows rows = v16_mmq_from(x, from, 0, group);
+        FORE_UNROLL for (int i = 0; i < R * B; i++) v16_store(acc + 16 * i, v16_zero());
+        if (t == 0)
+            v16_mmq_tile(form, R, B, acc, &rows, w, panel, groups, group, bf16, true);
+        else
+            v16_mmq_tile(form, R, B, acc, &rows, w, panel, groups, group, bf16, false);
+        v16_mmq_finish(B, y + from * ldy + n, ldy, last, acc, (size_t)R);
+    }
+}
+
+FORE_INLINE void v16_mmq_direct(const int form, const int R, const int B, float *y, size_t ldy, const fore_qrows *x,
+                                const fore_qweight *W, size_t T, size_t n, size_t n1) {
+    for (; n1 - n > 16 * (size_t)(B - 1); n += 16 * (size_t)B) {
+        size_t last = n1 - n - 16 * (size_t)(B - 1);
+        v16_mmq_stream(form, R, B, y, ldy, x, W, T, n, last < 16 ? last : 16);
+        if (last <= 16) return;
+    }
+    for (; n < n1; n += 16) v16_mmq_stream(form, R, 1, y, ldy, x, W, T, n, n1 - n < 16 ? n1 - n : 16);
 }
 
 /* One packed panel's groups to spread ones. */
@@ -197,47 +220,6 @@ FORE_INLINE void v16_mmq_spread(const int form, unsigned char *to, const unsigne
     }
 }
 
-/* A tile of R rows and B spread panels over `groups` groups; q, scale and sum begin at the first of its rows. The f32
- * sums acc[r][b][lane] are changed in place. */
-FORE_INLINE void v16_mmq_block(const int form, const int R, const int B, float *acc, const fore_qrows *x,
-                               const unsigned char *w, size_t panel, size_t groups, size_t group) {
-    const int8_t *q = x->q;
-    const float *by = x->scale, *add = x->sum;
-    const size_t row = x->row, stride = x->groups;
-    for (size_t g = 0; g < groups; g++) {
-        v16i sum[V16_MMQ_MOST];
-        FORE_UNROLL for (int i = 0; i < R * B; i++) sum[i] = v16i_zero();
-        const unsigned char *head = w;
-        w += V16_MMQ_SPREAD_HEAD;
-        for (size_t k = 0; k < group; k += V16_MMQ_STEP, w += 16 * V16_MMQ_STEP, q += V16_MMQ_STEP)
-            v16_mmq_products(form, R, B, sum, w, panel, q, row);
-        V16_FENCE(); /* or the compiler keeps acc in registers that it does not have */
-        v16 scale[V16_MMQ_MOST], bias[V16_MMQ_MOST];
-        FORE_UNROLL for (int b = 0; b < B; b++) {
-            scale[b] = v16_mmq_affine(form, false, head + (size_t)b * panel, 0);
-            bias[b] = v16_mmq_affine(form, false, head + (size_t)b * panel, 1);
-        }
-        FORE_UNROLL for (int r = 0; r < R; r++) {
-            v16 by_row = v16_set1(by[(size_t)r * stride + g]), add_row = v16_set1(add[(size_t)r * stride + g]);
-            FORE_UNROLL for (int b = 0; b < B; b++) {
-                float *to = acc + 16 * (r * B + b);
-                v16 f = v16_fma(v16_mul(scale[b], by_row), v16_of_int(sum[r * B + b]), v16_load(to));
-                v16_store(to, v16_fma(bias[b], add_row, f));
-            }
-        }
-    }
-}
-
-/* A tile's sums to R rows of y, the last panel with `last` outputs. */
-FORE_INLINE void v16_mmq_finish(const int B, float *y, size_t ldy, size_t last, const float *sums, size_t R) {
-    for (size_t r = 0; r < R; r++, y += ldy) FORE_UNROLL for (int b = 0; b < B; b++, sums += 16) {
-            if (b == B - 1 && last < 16)
-                v16_store_n(y + 16 * b, v16_load(sums), last);
-            else
-                v16_store(y + 16 * b, v16_load(sums));
-        }
-}
-
 /* All rows with B spread panels; `sums` holds V16_MMQ_ROWS * B * 16 floats a tile, which go to y when y is given. Asks
  * for what comes next while it computes: the rows of y, and a share of the `bytes` from each of the B panels that begin
  * at `next`, `stride` bytes apart. */
@@ -254,7 +236,7 @@ FORE_INLINE void v16_mmq_tiles(const int form, const int B, float *sums, float *
         fore_qrows rows = v16_mmq_from(x, t, k, group);
         switch (R) {
 #define V16_CASE(r)                                                                                                    \
-    case r: v16_mmq_block(form, r, B, sums, &rows, w, panel, groups, group); break;
+    case r: v16_mmq_tile(form, r, B, sums, &rows, w, panel, groups, group, false, false); break;
             V16_MMQ_TILED(V16_CASE)
 #undef V16_CASE
         }
@@ -279,8 +261,7 @@ FORE_INLINE void v16_mmq_panels(const int form, const int B, float *y, size_t ld
             v16_mmq_spread(form, buffer + b * groups * wide, w + b * stride, groups, group,
                            W->dtype == FORE_DTYPE_BF16);
         bool end = k + V16_MMQ_DEPTH >= K;
-        size_t ahead =
-            (end ? K : K - k - V16_MMQ_DEPTH) < V16_MMQ_DEPTH ? (end ? K : K - k - V16_MMQ_DEPTH) : V16_MMQ_DEPTH;
+        size_t left = end ? K : K - k - V16_MMQ_DEPTH, ahead = left < V16_MMQ_DEPTH ? left : V16_MMQ_DEPTH;
         const unsigned char *next = end ? w + groups * packed + (size_t)(B - 1) * stride : w + groups * packed;
         v16_mmq_tiles(spread, B, sums, end ? y + n : NULL, ldy, last, x, buffer, groups * wide, T, k, groups, group,
                       next, stride, end && more < (size_t)B ? 0 : ahead / group * packed);
@@ -318,8 +299,8 @@ FORE_INLINE void v16_mmq(const int form, float *y, size_t ldy, const fore_qrows 
     }
     size_t tiles = (T + V16_MMQ_STREAM_ROWS - 1) / V16_MMQ_STREAM_ROWS;
     switch ((T + tiles - 1) / tiles) {
-#define V16_CASE(r)                                                                                                    \
-    case r: v16_mmq_direct(form, r, y, ldy, x, W, T, (size_t)n0, (size_t)n1); break;
+#define V16_CASE(r, b)                                                                                                 \
+    case r: v16_mmq_direct(form, r, b, y, ldy, x, W, T, (size_t)n0, (size_t)n1); break;
         V16_MMQ_FEW(V16_CASE)
 #undef V16_CASE
     }

@@ -109,7 +109,7 @@ static void head_rows(const delta_job *j, int g, int t0, int rows, int worker) {
     convolve(j, c, t0, rows, q0, q0 + (size_t)dk);
     convolve(j, c, t0, rows, k0, k0 + (size_t)dk);
     convolve(j, c, t0, rows, v0, v0 + (size_t)rep * (size_t)dv);
-    fore_profile_inside_end(p->engine, worker, began);
+    fore_profile_piece(p->engine, worker, FORE_OP_CONV, &began);
     /* The query's scale comes after its norm; eps is added to the sum, not to the mean. */
     kern->l2_norm(c + q0, C, c + q0, C, rows, dk, 1e-6f, 1.0f / sqrtf((float)dk));
     kern->l2_norm(c + k0, C, c + k0, C, rows, dk, 1e-6f, 1.0f);
@@ -199,7 +199,7 @@ void fore_deltanet(const fore_pass *p, const fore_layer *layer, int index, fore_
     fore_profile_op(p->engine, FORE_OP_DELTANET);
     fore_profile_work(p->engine, state_bytes(p), state_operations(t, p->T));
     fore_pool_run(p->engine->pool, head_task, &j, t->linear_num_key_heads);
-    fore_profile_split(p->engine, FORE_OP_CONV);
+    fore_profile_split(p->engine);
     fore_profile_op(p->engine, FORE_OP_OUT_PROJ);
     const fore_product out = {&layer->out_proj, NULL, y, (size_t)C};
     fore_linear(p->engine, j.o, vd, p->T, &out, 1);

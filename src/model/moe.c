@@ -103,7 +103,7 @@ static void count(const moe_job *j) {
         s->touched.bytes += bytes;
     }
     const fore_weight like = fore_expert_at(&l->expert_gate, 0);
-    fore_profile_weights(j->pass->engine, &like, read, 6.0 * j->T * j->k * j->I * j->C);
+    fore_profile_weights(j->pass->engine, FORE_OP_EXPERTS, &like, read, 6.0 * j->T * j->k * j->I * j->C);
 }
 
 static void gather_task(void *context, int first, int rows, int worker) {

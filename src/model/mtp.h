@@ -23,10 +23,10 @@ typedef struct fore_mtp {
 } fore_mtp;
 
 /* Attaches the head of an open network when its config declares one. `contract` (may be NULL) is the caller's own, a JSON
- * object. pool: as in fore_network_open. Not declared, absent or quantised in an unknown form: *out is not attached and says why.
+ * object. load: as in fore_network_open. Not declared, absent or quantised in an unknown form: *out is not attached and says why.
  * Present but incomplete, misshapen, or a contract that makes no sense: an error. *out borrows from the network; free
  * it first. */
-fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJSON *contract, fore_pool *pool, fore_mtp *out,
+fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJSON *contract, const fore_load *load, fore_mtp *out,
                           fore_error *err);
 void fore_mtp_close(fore_mtp *mtp);
 

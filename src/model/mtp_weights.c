@@ -163,7 +163,7 @@ static fore_status make_text(const fore_network *n, fore_mtp *m, fore_error *err
     return FORE_OK;
 }
 
-static fore_status bind(const fore_network *n, const fore_store *store, const char *prefix, fore_pool *pool, fore_mtp *m,
+static fore_status bind(const fore_network *n, const fore_store *store, const char *prefix, const fore_load *load, fore_mtp *m,
                         fore_error *err) {
     fore_status s = make_text(n, m, err);
     if (s) return s;
@@ -181,7 +181,7 @@ static fore_status bind(const fore_network *n, const fore_store *store, const ch
         m->layers[i].number += n->config.text.num_hidden_layers;
     }
     if (b.status) return fore_fail_prefix(err, b.status, "draft head from %s (no_mtp leaves it out)", m->source);
-    return fore_panels_make(&m->panels, pool, err);
+    return fore_panels_make(&m->panels, store, load, err);
 }
 
 /* A head whose matrices are packed or scaled in another form than MLX's affine one has companions of them. */
@@ -212,7 +212,7 @@ static fore_status read_contract(const char *dir, const cJSON *config, const cJS
     return s;
 }
 
-static fore_status attach(const char *dir, const fore_network *n, const cJSON *config, const cJSON *caller, fore_pool *pool, fore_mtp *m,
+static fore_status attach(const char *dir, const fore_network *n, const cJSON *config, const cJSON *caller, const fore_load *load, fore_mtp *m,
                           fore_error *err) {
     fore_status s = read_contract(dir, config, caller, &m->contract, err);
     if (s) return s;
@@ -235,12 +235,12 @@ static fore_status attach(const char *dir, const fore_network *n, const cJSON *c
         return FORE_OK;
     }
     s = norm_encoding(config, store, prefix, n->kern, m, err);
-    if (!s) s = bind(n, store, prefix, pool, m, err);
+    if (!s) s = bind(n, store, prefix, load, m, err);
     if (!s) m->attached = true;
     return s;
 }
 
-fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJSON *contract, fore_pool *pool, fore_mtp *out,
+fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJSON *contract, const fore_load *load, fore_mtp *out,
                           fore_error *err) {
     *out = (fore_mtp){.norms_rule = ""};
     char *path = fore_path_join(dir, "config.json");
@@ -248,7 +248,7 @@ fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJ
     cJSON *config = NULL;
     fore_status s = fore_json_read(path, JSON_LIMIT, &config, err);
     free(path);
-    if (!s) s = attach(dir, network, config, contract, pool, out, err);
+    if (!s) s = attach(dir, network, config, contract, load, out, err);
     cJSON_Delete(config);
     if (s) fore_mtp_close(out);
     return s;

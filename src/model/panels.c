@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "kernels/quant.h"
+#include "model/pack.h"
 
+enum { HUGE_PAGE = 2 << 20 };
 enum { LINE = 64, SLACK_ROWS = 32, PART_BYTES = 1 << 20 };
 
 size_t fore_weight_bytes(const fore_weight *w) {
@@ -59,6 +62,18 @@ static bool bound(const fore_store *store, const fore_entry *scales, size_t *byt
            !__builtin_mul_overflow(all, row, bytes) && !__builtin_add_overflow(*bytes, 2 * LINE * matrices, bytes);
 }
 
+/* Address space that begins where a huge page can, also one of a file whose panels begin at such a place. */
+static unsigned char *reserve_aligned(size_t size) {
+    size_t most;
+    if (__builtin_add_overflow(size, (size_t)HUGE_PAGE, &most)) return NULL;
+    unsigned char *memory = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return NULL;
+    size_t skip = (size_t)(-(uintptr_t)memory % HUGE_PAGE), page = (size_t)sysconf(_SC_PAGESIZE), end = skip + (size + page - 1) / page * page;
+    if (skip) munmap(memory, skip);
+    if (end < most) munmap(memory + end, most - end);
+    return memory + skip;
+}
+
 fore_status fore_panels_reserve(fore_panels *p, const fore_store *store, const char *prefix, fore_error *err) {
     *p = (fore_panels){0};
     size_t total = 0;
@@ -70,9 +85,8 @@ fore_status fore_panels_reserve(fore_panels *p, const fore_store *store, const c
             return fore_fail(err, FORE_ERR_LIMIT, "weights: %s: the quantised matrices do not fit the address space", e->name);
     }
     if (!total) return FORE_OK;
-    void *memory = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        return fore_fail(err, FORE_ERR_NOMEM, "out of memory: %zu MiB for the quantised weights", total >> 20);
+    unsigned char *memory = reserve_aligned(total);
+    if (!memory) return fore_fail(err, FORE_ERR_NOMEM, "out of memory: %zu MiB for the quantised weights", total >> 20);
     madvise(memory, total, MADV_HUGEPAGE); /* streamed from end to end for each token */
     p->memory = memory;
     p->reserved = total;
@@ -182,7 +196,7 @@ static void place_panels(const fore_panels *p, fore_pool *pool) {
     }
 }
 
-fore_status fore_panels_make(fore_panels *p, fore_pool *pool, fore_error *err) {
+fore_status fore_panels_fill(fore_panels *p, fore_pool *pool, fore_error *err) {
     enum { BATCH = 1024 };
     int first[BATCH + 1] = {0};
     make_run run = {0};
@@ -204,10 +218,16 @@ fore_status fore_panels_make(fore_panels *p, fore_pool *pool, fore_error *err) {
             for (int i = 0; i < first[batch.count]; i++) make_part(&run, i, 0);
     }
     free(run.wide);
+    return FORE_OK;
+}
+
+fore_status fore_panels_make(fore_panels *p, const fore_store *store, const fore_load *load, fore_error *err) {
+    static const fore_load plain = {0};
+    fore_status s = p->count ? fore_pack_load(p, store, load ? load : &plain, err) : FORE_OK;
     free(p->jobs);
     p->jobs = NULL;
     p->count = p->capacity = 0;
-    return FORE_OK;
+    return s;
 }
 
 void fore_panels_free(fore_panels *p) {

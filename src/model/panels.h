@@ -31,21 +31,43 @@ typedef struct fore_panel_job {
     const unsigned char *q, *scales, *biases; /* borrowed from the store */
 } fore_panel_job;
 
+/* What became of keeping the panels in a file; see pack.h. */
+typedef struct fore_packed {
+    bool keyed;       /* something is quantised, `key` says what */
+    uint8_t key[32];
+    bool used;        /* the panels are a map of the file */
+    bool written;     /* ... that was made now */
+    char note[320];   /* why there is none, or why the one there was refused; "" */
+} fore_packed;
+
 typedef struct fore_panels {
     unsigned char *memory; /* owned; NULL: nothing is quantised */
     size_t reserved, used; /* bytes: of address space, and taken */
     fore_panel_job *jobs;  /* owned; gone once they are done */
     size_t count, capacity;
     uint64_t parameters; /* weights of all matrices added */
+    fore_packed packed;
 } fore_panels;
+
+/* How the weights of a model become readable. */
+typedef struct fore_load {
+    fore_pool *pool;       /* repacks quantised matrices; NULL: this thread alone */
+    const char *pack_dir;  /* the folder where they are kept repacked; NULL: nowhere */
+    const char *pack_stem; /* how the names of their files begin */
+    bool pack_read_only;   /* uses a file that is there, writes none */
+    bool pack_verify;      /* reads all of it and compares its digest */
+} fore_load;
 
 /* Address space for every quantised matrix of a store whose name begins with `prefix`; none when it has none. */
 fore_status fore_panels_reserve(fore_panels *panels, const fore_store *store, const char *prefix, fore_error *err);
-/* A place for a matrix, whose stored form must last until fore_panels_make. `job`: its shape has been checked, its panels are
+/* A place for a matrix, whose stored form must last until fore_panels_make ends. `job`: its shape has been checked, its panels are
  * set here. */
 fore_status fore_panels_add(fore_panels *panels, const fore_panel_job *job, fore_weight *out, fore_error *err);
-/* Repacks everything added since, by all threads of the pool (NULL: this one), and lets go of the file's pages behind it. */
-fore_status fore_panels_make(fore_panels *panels, fore_pool *pool, fore_error *err);
+/* Repacks everything added, by all threads of the pool (NULL: this one), and lets go of the file's pages behind it. */
+fore_status fore_panels_fill(fore_panels *panels, fore_pool *pool, fore_error *err);
+/* The end of adding: fore_panels_fill, or a map of the file that an earlier one was kept in; see pack.h. load NULL: by this
+ * thread. */
+fore_status fore_panels_make(fore_panels *panels, const fore_store *store, const fore_load *load, fore_error *err);
 void fore_panels_free(fore_panels *panels);
 
 #endif

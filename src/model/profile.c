@@ -5,8 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-enum { INSIDE_STRIDE = 8 }; /* doubles: a cache line for each thread */
-
 static const char *const names[FORE_PARTS][FORE_OPS] = {
 #define FORE_XX(name, text) text,
     {FORE_OP_MAP(FORE_XX)},
@@ -29,7 +27,7 @@ void fore_profile_forget(fore_profile *p) {
     memset(p->rows, 0, sizeof p->rows);
     for (int part = 0; part < FORE_PARTS; part++)
         for (int op = 0; op < FORE_OPS; op++) p->rows[part][op].name = names[part][op];
-    memset(p->inside, 0, (size_t)p->threads * INSIDE_STRIDE * sizeof *p->inside);
+    memset(p->inside, 0, (size_t)p->threads * FORE_PROFILE_STRIDE * sizeof *p->inside);
     p->part = FORE_PART_TRUNK;
     p->op = FORE_OP_NONE;
 }
@@ -39,7 +37,7 @@ fore_status fore_profile_new(int threads, fore_profile **out, fore_error *err) {
     fore_profile *p = calloc(1, sizeof *p);
     if (!p) return fore_fail_nomem(err, "a profile");
     p->threads = threads;
-    p->inside = calloc((size_t)threads * INSIDE_STRIDE, sizeof *p->inside);
+    p->inside = calloc((size_t)threads * FORE_PROFILE_STRIDE, sizeof *p->inside);
     if (!p->inside) {
         free(p);
         return fore_fail_nomem(err, "a profile");
@@ -66,33 +64,37 @@ void fore_profile_switch(fore_profile *p, fore_part part, fore_op op) {
 void fore_profile_count_products(fore_profile *p, const fore_product *products, int count, int T) {
     for (int i = 0; i < count; i++) {
         const fore_weight *w = products[i].w;
-        fore_profile_add_products(p, w, fore_weight_bytes(w), 2.0 * T * w->N * w->K);
+        fore_profile_add_products(p, p->op, w, fore_weight_bytes(w), 2.0 * T * w->N * w->K);
     }
 }
 
-void fore_profile_add_products(fore_profile *p, const fore_weight *like, uint64_t bytes, double operations) {
-    if (p->op == FORE_OP_NONE) return;
-    fore_operator *o = &p->rows[p->part][p->op];
+void fore_profile_add_products(fore_profile *p, fore_op op, const fore_weight *like, uint64_t bytes, double operations) {
+    if (op == FORE_OP_NONE) return;
+    fore_operator *o = &p->rows[p->part][op];
     o->weight_bytes += bytes;
     if (like->bits) o->integer_operations += operations;
     else o->float_operations += operations;
 }
 
-void fore_profile_note_inside(fore_profile *p, int worker, double seconds) {
-    p->inside[(size_t)worker * INSIDE_STRIDE] += seconds;
+void fore_profile_add_inside(fore_profile *p, int worker, fore_op op, double *began) {
+    double now = fore_profile_now();
+    p->inside[(size_t)worker * FORE_PROFILE_STRIDE + (size_t)op] += now - *began;
+    *began = now;
 }
 
-void fore_profile_move(fore_profile *p, fore_op to) {
-    double sum = 0;
-    for (int i = 0; i < p->threads; i++) {
-        sum += p->inside[i * INSIDE_STRIDE];
-        p->inside[i * INSIDE_STRIDE] = 0;
-    }
-    if (p->op == FORE_OP_NONE) return;
+void fore_profile_share_out(fore_profile *p) {
     fore_op from = p->op;
     fore_profile_switch(p, p->part, FORE_OP_NONE);
-    double share = sum / p->threads;
-    p->rows[p->part][from].seconds -= share;
-    p->rows[p->part][to].seconds += share;
-    p->rows[p->part][to].calls++;
+    for (size_t op = 0; op < FORE_OPS; op++) {
+        double sum = 0;
+        for (size_t i = 0; i < (size_t)p->threads; i++) {
+            double *inside = &p->inside[i * FORE_PROFILE_STRIDE + op];
+            sum += *inside;
+            *inside = 0;
+        }
+        if (from == FORE_OP_NONE || !(sum > 0)) continue;
+        p->rows[p->part][from].seconds -= sum / p->threads;
+        p->rows[p->part][op].seconds += sum / p->threads;
+        p->rows[p->part][op].calls++;
+    }
 }

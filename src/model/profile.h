@@ -42,13 +42,15 @@ typedef enum fore_op {
 /* Whose operators: names of the draft head's begin with "mtp.", of the tower's with "vision.". */
 typedef enum fore_part { FORE_PART_TRUNK, FORE_PART_DRAFT, FORE_PART_VISION, FORE_PARTS } fore_part;
 
+enum { FORE_PROFILE_STRIDE = (FORE_OPS + 7) / 8 * 8 }; /* whole cache lines a thread */
+
 typedef struct fore_profile {
     fore_operator rows[FORE_PARTS][FORE_OPS];
     fore_part part;
     fore_op op;
     double began;  /* of the operator at hand */
     int threads;
-    double *inside; /* [threads, INSIDE_STRIDE] owned: see fore_profile_split */
+    double *inside; /* [threads, FORE_PROFILE_STRIDE] owned: see fore_profile_split */
 } fore_profile;
 
 fore_status fore_profile_new(int threads, fore_profile **out, fore_error *err);
@@ -58,9 +60,9 @@ void fore_profile_forget(fore_profile *profile);
 
 void fore_profile_switch(fore_profile *profile, fore_part part, fore_op op);
 void fore_profile_count_products(fore_profile *profile, const fore_product *products, int count, int T);
-void fore_profile_add_products(fore_profile *profile, const fore_weight *like, uint64_t bytes, double operations);
-void fore_profile_note_inside(fore_profile *profile, int worker, double seconds);
-void fore_profile_move(fore_profile *profile, fore_op to);
+void fore_profile_add_products(fore_profile *profile, fore_op op, const fore_weight *like, uint64_t bytes, double operations);
+void fore_profile_add_inside(fore_profile *profile, int worker, fore_op op, double *began);
+void fore_profile_share_out(fore_profile *profile);
 double fore_profile_now(void);
 
 /* ---- hooks, each nothing without a profile ----------------------------------------------------------------------- */
@@ -86,18 +88,18 @@ static inline void fore_profile_work(const fore_engine *e, uint64_t state_bytes,
     o->state_bytes += state_bytes;
     o->float_operations += operations;
 }
-/* Products of the operator at hand that do not go through fore_linear; `like` is one of the weights. */
-static inline void fore_profile_weights(const fore_engine *e, const fore_weight *like, uint64_t bytes, double operations) {
-    if (e->profile) fore_profile_add_products(e->profile, like, bytes, operations);
+/* Products of an operator that do not go through fore_linear; `like` is one of the weights. */
+static inline void fore_profile_weights(const fore_engine *e, fore_op op, const fore_weight *like, uint64_t bytes, double operations) {
+    if (e->profile) fore_profile_add_products(e->profile, op, like, bytes, operations);
 }
-/* Inside a task that does the work of two operators: the seconds that one part of it began at, and that it ended. */
+/* Inside a task that does the work of several operators: where a piece of it begins, and that the piece up to here was `op`'s. */
 static inline double fore_profile_inside(const fore_engine *e) { return e->profile ? fore_profile_now() : 0; }
-static inline void fore_profile_inside_end(const fore_engine *e, int worker, double began) {
-    if (e->profile) fore_profile_note_inside(e->profile, worker, fore_profile_now() - began);
+static inline void fore_profile_piece(const fore_engine *e, int worker, fore_op op, double *began) {
+    if (e->profile) fore_profile_add_inside(e->profile, worker, op, began);
 }
-/* After such tasks: the parts' time, shared evenly among the threads, goes from the operator at hand to another. */
-static inline void fore_profile_split(const fore_engine *e, fore_op to) {
-    if (e->profile) fore_profile_move(e->profile, to);
+/* After such tasks: the pieces' time, shared evenly among the threads, goes from the operator at hand to theirs. */
+static inline void fore_profile_split(const fore_engine *e) {
+    if (e->profile) fore_profile_share_out(e->profile);
 }
 
 #endif

@@ -156,24 +156,33 @@ static void block_task(void *context, int index, int worker) {
     int first = task_start(p->P, p->tasks, index), rows = task_start(p->P, p->tasks, index + 1) - first;
     size_t n = (size_t)rows * C;
     float *x = p->x + (size_t)first * C, *norm = work_of(p, worker), *mix = norm + n, *wide = mix + n;
+    double began = fore_profile_inside(p->engine);
     if (b) {
         product(p, worker, &b->proj, b->proj_b, p->o + (size_t)first * C, rows, mix);
+        fore_profile_piece(p->engine, worker, FORE_OP_O_PROJ, &began);
         kern->add(x, mix, n);
         kern->layer_norm(norm, C, x, C, b->norm2_w, b->norm2_b, rows, (int)C, 1e-6f);
+        fore_profile_piece(p->engine, worker, FORE_OP_NORM, &began);
         product(p, worker, &b->fc1, b->fc1_b, norm, rows, wide);
+        fore_profile_piece(p->engine, worker, FORE_OP_GATE_UP, &began);
         kern->gelu_tanh(wide, (size_t)rows * (size_t)b->fc1.N); /* tanh here, erf in the merger */
+        fore_profile_piece(p->engine, worker, FORE_OP_ACTIVATION, &began);
         product(p, worker, &b->fc2, b->fc2_b, wide, rows, mix);
+        fore_profile_piece(p->engine, worker, FORE_OP_DOWN, &began);
         kern->add(x, mix, n);
     }
     if (next) {
         kern->layer_norm(norm, C, x, C, next->norm1_w, next->norm1_b, rows, (int)C, 1e-6f);
+        fore_profile_piece(p->engine, worker, FORE_OP_NORM, &began);
         product(p, worker, &next->qkv, next->qkv_b, norm, rows, wide);
+        fore_profile_piece(p->engine, worker, FORE_OP_QKV, &began);
         for (int r = 0, count; r < rows; r += count) {
             int left = p->frame - (first + r) % p->frame;
             count = rows - r < left ? rows - r : left;
             spread(p, wide + (size_t)r * 3 * C, first + r, count);
         }
     }
+    fore_profile_piece(p->engine, worker, next ? FORE_OP_ROPE : FORE_OP_NORM, &began);
 }
 
 /* Attention of some rows of one frame in one head. The tasks of a head follow each other: its keys and values are read
@@ -260,18 +269,18 @@ static void point_at(tower_pass *p, char *memory, const size_t floats[ARRAYS]) {
 }
 
 /* For the profile: a product of `rows` rows, and those of two halves of blocks. */
-static void count_weights(const tower_pass *p, const fore_weight *w, size_t rows) {
-    fore_profile_weights(p->engine, w, fore_weight_bytes(w), 2.0 * (double)rows * w->N * w->K);
+static void count_weights(const tower_pass *p, fore_op op, const fore_weight *w, size_t rows) {
+    fore_profile_weights(p->engine, op, w, fore_weight_bytes(w), 2.0 * (double)rows * w->N * w->K);
 }
 
 static void count_block(const tower_pass *p) {
     fore_profile_op(p->engine, FORE_OP_BLOCK);
     if (p->block) {
-        count_weights(p, &p->block->proj, p->P);
-        count_weights(p, &p->block->fc1, p->P);
-        count_weights(p, &p->block->fc2, p->P);
+        count_weights(p, FORE_OP_O_PROJ, &p->block->proj, p->P);
+        count_weights(p, FORE_OP_GATE_UP, &p->block->fc1, p->P);
+        count_weights(p, FORE_OP_DOWN, &p->block->fc2, p->P);
     }
-    if (p->next) count_weights(p, &p->next->qkv, p->P);
+    if (p->next) count_weights(p, FORE_OP_QKV, &p->next->qkv, p->P);
 }
 
 /* Part 0 of the rows is what is spliced, part i what deepstack merger i-1 makes. */
@@ -281,8 +290,8 @@ static void merge(tower_pass *p, size_t part) {
     p->part = part;
     p->merger = part ? &p->network->tower.deepstack[part - 1] : &p->network->tower.merger;
     fore_profile_op(p->engine, FORE_OP_MERGE);
-    count_weights(p, &p->merger->fc1, rows);
-    count_weights(p, &p->merger->fc2, rows);
+    count_weights(p, FORE_OP_MERGE, &p->merger->fc1, rows);
+    count_weights(p, FORE_OP_MERGE, &p->merger->fc2, rows);
     int tasks = p->tasks;
     p->tasks = count_tasks(rows, merge_rows(v), fore_pool_threads(p->engine->pool));
     fore_pool_run(p->engine->pool, merge_task, p, p->tasks);
@@ -311,7 +320,7 @@ fore_status fore_tower_forward(const fore_engine *engine, const fore_network *ne
 
     fore_profile_part(engine, FORE_PART_VISION);
     fore_profile_op(engine, FORE_OP_EMBED);
-    count_weights(&p, &t->patch_embed, p.P);
+    count_weights(&p, FORE_OP_EMBED, &t->patch_embed, p.P);
     p.tasks = count_tasks(p.P, block_rows(v), threads);
     fore_pool_run(engine->pool, embed_task, &p, p.tasks);
     if (tap) tap(tap_user, "vision.patch_embed", 0, p.x, p.P, p.C);
@@ -322,6 +331,7 @@ fore_status fore_tower_forward(const fore_engine *engine, const fore_network *ne
         p.next = i < v->depth ? &t->blocks[i] : NULL;
         count_block(&p);
         fore_pool_run(engine->pool, block_task, &p, p.tasks);
+        fore_profile_split(engine);
         if (i && tap) tap(tap_user, "vision.block", i - 1, p.x, p.P, p.C);
         if (parts < v->deepstack_count && v->deepstack_visual_indexes[parts] == i - 1) merge(&p, (size_t)++parts);
         if (i && progress && progress(user, "vision", (uint64_t)i, (uint64_t)v->depth))

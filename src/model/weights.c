@@ -163,7 +163,7 @@ static const float *make_inv_freq(fore_arena *arena, double theta, int dim, int 
     return f;
 }
 
-fore_status fore_network_open(const char *dir, const fore_kern *kern, fore_pool *pool, fore_network *out, fore_error *err) {
+fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore_load *load, fore_network *out, fore_error *err) {
     *out = (fore_network){.kern = kern};
     fore_status s = fore_config_read(dir, &out->arena, &out->config, err);
     if (!s) s = fore_store_open(dir, &out->store, err);
@@ -190,7 +190,7 @@ fore_status fore_network_open(const char *dir, const fore_kern *kern, fore_pool 
         out->vision_inv_freq = make_inv_freq(&out->arena, v->rope_theta, head_dim / 2, head_dim / 4);
         if (!out->vision_inv_freq) s = fore_fail_nomem(err, "rope frequencies");
     }
-    if (!s) s = fore_panels_make(&out->panels, pool, err);
+    if (!s) s = fore_panels_make(&out->panels, out->store, load, err);
     if (s) {
         fore_network_close(out);
         return s;

@@ -85,9 +85,8 @@ typedef struct fore_network {
     int mtp_tensors; /* under any of the MTP prefixes, in the store's files */
 } fore_network;
 
-/* Opens the folder's config and weights. pool: makes the quantised matrices; NULL: this thread alone. On success *out is
- * owned (fore_network_close). */
-fore_status fore_network_open(const char *dir, const fore_kern *kern, fore_pool *pool, fore_network *out, fore_error *err);
+/* Opens the folder's config and weights. load may be NULL. On success *out is owned (fore_network_close). */
+fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore_load *load, fore_network *out, fore_error *err);
 void fore_network_close(fore_network *network);
 
 /* The mixture of experts of layer i, in the layout that the file has: experts.gate_up_proj [E,2I,C] with experts.down_proj

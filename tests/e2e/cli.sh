@@ -44,7 +44,7 @@ answers() { # NAME TEXT COMMAND...: standard output is exactly TEXT and a newlin
 }
 
 # ---- help and the manual
-for verb in run chat inspect verify tokenize render logits quantize bench tune ''; do
+for verb in run chat inspect verify tokenize render logits quantize bench tune pack ''; do
     try "$F" $verb --help
     [ "$code" -eq 0 ] && [ -s "$tmp/out" ] && [ "$(wc -l <"$tmp/out")" -le 24 ] &&
         awk 'length > 80 { long = 1 } END { exit long }' "$tmp/out"
@@ -240,6 +240,44 @@ try "$F" inspect "$tmp/text"
 report 'inspect says what is missing' $?
 head -c 100000 models/tiny/model.safetensors >"$tmp/text/model.safetensors"
 expect 'inspect truncated weights' 1 'model.safetensors' "$F" inspect "$tmp/text"
+
+# ---- quantised weights kept repacked
+export XDG_CACHE_HOME="$tmp/cache"
+"$F" quantize models/tiny "$tmp/q" --bits 4 --group 32 >"$tmp/out" 2>"$tmp/err"
+try "$F" inspect "$tmp/q"
+[ "$code" -eq 0 ] && grep -q '^repacked .* kept in no file' "$tmp/out"
+report 'inspect: not kept' $?
+said=$("$F" run -m "$tmp/q" 'Hello!' 2>/dev/null </dev/null)
+for state in 'kept in a file' 'mapped from a file'; do
+    try "$F" run -m "$tmp/q" --pack cache --stats 'Hello!'
+    [ "$code" -eq 0 ] && [ "$(cat "$tmp/out")" = "$said" ] && grep -q "^repacked .*, $state" "$tmp/err"
+    report "run --pack: $state" $?
+done
+answers 'an answer from kept weights' "$said" "$F" run -m "$tmp/q" --pack cache --isa ref 'Hello!'
+try "$F" inspect "$tmp/q"
+[ "$code" -eq 0 ] && grep -q "^repacked .* kept in 2 of 2 files (.*$tmp/cache/foresight/q-" "$tmp/out"
+report 'inspect: kept' $?
+try "$F" inspect "$tmp/q" --json --pack beside
+[ "$code" -eq 0 ] && grep -q '"present": *0' "$tmp/out"
+report 'inspect: not kept beside' $?
+try "$F" pack "$tmp/q" --pack beside
+[ "$code" -eq 0 ] && [ "$(ls "$tmp"/q/foresight-*.pack | wc -l)" -eq 2 ] && grep -q 'in 2 files, made' "$tmp/out"
+report 'pack beside' $?
+touch "$tmp/q/model.safetensors"
+try "$F" pack "$tmp/q" --prune
+[ "$code" -eq 0 ] && [ "$(ls "$tmp"/cache/foresight/*.pack | wc -l)" -eq 2 ] && grep -q 'removed 2 older files' "$tmp/out"
+report 'pack --prune' $?
+for pack in "$tmp"/cache/foresight/*.pack; do printf 'x' | dd of="$pack" bs=1 seek=40 conv=notrunc 2>/dev/null; done
+try "$F" inspect "$tmp/q" --pack cache
+[ "$code" -eq 0 ] && grep -q '^repacked .* kept in no file' "$tmp/out"
+report 'inspect: damaged' $?
+try "$F" pack "$tmp/q" --verify
+[ "$code" -eq 0 ] && grep -q 'in 2 files, made' "$tmp/out"
+report 'a damaged pack is made again' $?
+try "$F" run -m "$tmp/q" --pack "$tmp/out/none" 'Hello!'
+[ "$code" -eq 0 ] && [ "$(cat "$tmp/out")" = "$said" ] && grep -q '^foresight: note: .*cannot' "$tmp/err"
+report 'no place for a pack' $?
+expect 'nothing to pack' 1 'no quantised weights' "$F" pack models/tiny
 
 # ---- chat through a pipe
 chat() { # FLAGS...: reads $tmp/lines

@@ -177,7 +177,8 @@ def wrong_usage():
     """flags of drafting refuse what makes no sense"""
     tries = [(["--draft-depth", "9"], b"auto or a whole number from 0 to 8"), (["--draft-depth", "some"], b"auto or a whole"),
              (["--draft-depth="], b"auto or a whole"), (["--draft-sampler", "greedy"], b"seeded|rejection"), (["--color", "red"], b"auto|always|never"),
-             (["--mtp-contract", "concat_order"], b"FIELD=VALUE"), (["--mtp-contract", "=x"], b"FIELD=VALUE"),
+             (["--draft-vocabulary", "0"], b"auto or a whole number from 1"), (["--draft-head-bits", "5"], b"auto|4|8|16"),
+             (["--lookup", "yes"], b"auto|off|on"), (["--mtp-contract", "concat_order"], b"FIELD=VALUE"), (["--mtp-contract", "=x"], b"FIELD=VALUE"),
              (["--mtp-contract", "concat_ordr=x"], b"did you mean concat_order?"), (["--no-mtp", "--mtp-contract", "a=b"], b"exclude")]
     bad = []
     for flags, text in tries:
@@ -185,6 +186,33 @@ def wrong_usage():
         if code != 2 or out or text not in err:
             bad.append((flags, code, err))
     return not bad, bad
+
+
+def lookups():
+    """--lookup: spans of the context are drafted, alone, behind the head's drafts, or not at all; figures by source"""
+    prompt = "Reverse the list: river, gold, moon, car, river, gold, moon, car, river, gold, moon."
+    ways = {"none": ["--draft-depth", "0"], "alone": ["--draft-depth", "0", "--lookup", "on"], "both": ["--draft-depth", "2", "--lookup=on"],
+            "head": ["--draft-depth", "2"], "auto": [], "off": ["--lookup", "off"], "no head": ["--no-mtp"]}
+    got = {name: run_json("run", "--json", "--ignore-eos", "--max-tokens", "120", *flags, prompt) for name, flags in ways.items()}
+    made = {name: (a["drafts"]["head"]["drafted"], a["drafts"]["lookups"]["drafted"]) for name, a in got.items()}
+    good = all(a["ids"] == got["none"]["ids"] for a in got.values()) and got["both"]["drafts"]["lookup"] == "on"
+    good = good and made["none"] == (0, 0) and made["alone"][0] == 0 < made["alone"][1] and min(made["both"]) > 0
+    good = good and made["head"][1] == 0 < made["head"][0] and made["off"][1] == 0 and made["no head"][0] == 0
+    code, _, err = run("run", "--stats", "--ignore-eos", "--max-tokens", "120", "--draft-depth", "2", "--lookup", "on", prompt)
+    rows = [r"^  head +\d+ drafted in \d+ rounds?, +[\d.]+ % accepted$", r"^  look-up +\d+ drafted in \d+ rounds?, +[\d.]+ % accepted$"]
+    return good and code == 0 and all(re.search(row, err.decode(), re.M) for row in rows), (made, err)
+
+
+def vocabulary():
+    """--draft-vocabulary and --draft-head-bits: a smaller draft head, the same answers"""
+    flags = ["--draft-depth", "3", "--draft-vocabulary", "200", "--draft-head-bits", "4"]
+    got = run_json("run", "--json", *flags, *PICTURE)
+    some, none = run_json("inspect", "--json", *flags[2:]), run_json("inspect", "--json")
+    table = run("inspect", *flags[2:])[1].decode()
+    good = got["ids"] == plain["ids"] and got["drafts"]["after_picture"]["rounds"] > 0 and got["drafts"]["outside"] > 0
+    good = good and none["draft_vocabulary"] == none["draft_head_bits"] == none["memory"]["draft_head"] == 0
+    good = good and 200 < some["draft_vocabulary"] < 300 and some["draft_head_bits"] == 4 and some["memory"]["draft_head"] > 0
+    return good and re.search(r"^draft head +2\d\d of 1280 ids at 4 bits$", table, re.M) is not None, (got, some, table)
 
 
 def rejection():
@@ -309,7 +337,7 @@ def verify_without_head():
     return code == 0 and not err and got is not None and 50 < float(got.group(1)) < 100, (out, err)
 
 
-for function in (same_at_every_depth, passes, shown, whole_characters, colors, chat_drafts, stats, experiments, hidden, wrong_usage, rejection,
+for function in (same_at_every_depth, passes, lookups, vocabulary, shown, whole_characters, colors, chat_drafts, stats, experiments, hidden, wrong_usage, rejection,
                  contract, bad_contract, absent_head, broken_heads, undeclared_head, verified, verify_given, verify_broken,
                  verify_without_head):
     case(function)

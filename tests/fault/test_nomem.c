@@ -12,7 +12,9 @@
 
 #include "base/file.h"
 #include "decode/session.h"
+#include "model/pack.h"
 #include "support/failing_malloc.h"
+#include "support/scratch.h"
 
 /* A run returns its status and leaves nothing allocated. */
 typedef fore_status (*short_run)(void *context, fore_error *err);
@@ -57,6 +59,51 @@ static fore_status open_random_model(void *context, fore_error *err) {
     fore_status s = fore_model_open(context, NULL, &m, err);
     if (!s) fore_model_close(m);
     return s;
+}
+
+/* With a draft-only output head. */
+static fore_status open_with_words(void *context, fore_error *err) {
+    fore_model *m;
+    const fore_model_options o = {.draft_head_bits = 4, .draft_vocabulary = 50};
+    fore_status s = fore_model_open(context, &o, &m, err);
+    if (s) return s;
+    if (!m->draft_head.rows.N) s = fore_fail(err, FORE_ERR_BUG, "no draft head");
+    fore_model_close(m);
+    return s;
+}
+
+/* A pack is made, then used. It may be done without for want of memory; the network may not. */
+static fore_status open_with_pack(void *context, fore_error *err) {
+    fore_network n;
+    const fore_kern *kern;
+    char *path = NULL;
+    uint8_t key[32];
+    fore_load how = {.pack_dir = context, .pack_stem = "m"};
+    fore_status s = fore_kern_get(NULL, &kern, err);
+    for (int i = 0; i < 2 && !s; i++) {
+        s = fore_network_open(context, kern, &how, &n, err);
+        if (s) break;
+        memcpy(key, n.panels.packed.key, 32);
+        fore_network_close(&n);
+        how.pack_read_only = true;
+    }
+    if (!s) path = fore_pack_path(context, "m", key);
+    if (path) remove(path);
+    free(path);
+    return s;
+}
+
+static void test_pack(void **state) {
+    (void)state;
+    scratch dir;
+    fore_error err = {0};
+    fore_quantize_options options;
+    scratch_make(&dir);
+    fore_quantize_options_init(&options, 4);
+    options.group = 32;
+    if (fore_quantize("models/tiny", dir.dir, &options, NULL, &err)) fail_msg("%s", err.text);
+    fail_each("weights with a pack", open_with_pack, dir.dir, 20);
+    scratch_remove(&dir);
 }
 
 static fore_status open_tokenizer(void *context, fore_error *err) {
@@ -137,7 +184,7 @@ static fore_status answer_run(void *context, fore_error *err) {
     r.sampling.bias = &bias;
     r.sampling.bias_count = 1;
     r.max_tokens = 4;
-    r.draft = (fore_draft){.depth = info.mtp_attached ? 2 : FORE_DRAFT_AUTO, .sampler = FORE_SAMPLER_REJECTION};
+    r.draft = (fore_draft){.depth = info.mtp_attached ? 2 : FORE_DRAFT_AUTO, .sampler = FORE_SAMPLER_REJECTION, .lookup = FORE_LOOKUP_ON};
     r.prefill_chunk = 5;
     s = fore_session_begin(session, &r, err);
     fore_chunk chunk = {0};
@@ -169,6 +216,7 @@ static fore_status measure_run(void *context, fore_error *err) {
 static void test_model(void **state) {
     (void)state;
     fail_each("open a checkpoint", open_random_model, FORE_DATA "/models/dense_tied_f32", 100);
+    fail_each("open a checkpoint with draft words", open_with_words, FORE_DATA "/models/dense_untied_bf16", 100);
     fail_each("open fused experts", open_random_model, FORE_DATA "/moe/moe_bf16", 100);
     fail_each("open numbered experts", open_random_model, FORE_DATA "/moe/moe_bf16_numbered", 100);
     fail_each("open transposed experts and deepstack", open_random_model, FORE_DATA "/family/vl_moe_bf16", 100);
@@ -199,7 +247,8 @@ static void test_answer(void **state) {
     (void)state;
     fore_model *m;
     fore_error err;
-    if (fore_model_open("models/tiny", NULL, &m, &err)) fail_msg("%s", err.text);
+    const fore_model_options words = {.draft_head_bits = 4, .draft_vocabulary = 100};
+    if (fore_model_open("models/tiny", &words, &m, &err)) fail_msg("%s", err.text);
     text_file picture = load("tests/samples/s01.png");
     static const int32_t ids[] = {1241, 388, 198, 1249, 1252, 1250, 383};
     answer_context c = {m, {.data = picture.data, .size = picture.size, .name = "s01.png"}, ids, 7};
@@ -262,6 +311,7 @@ static void test_decoding_takes_no_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_model),
+        cmocka_unit_test(test_pack),
         cmocka_unit_test(test_tokenizer),
         cmocka_unit_test(test_template),
         cmocka_unit_test(test_answer),

@@ -47,6 +47,33 @@ static void test_series(void **state) {
     near(r.values[1], 0);
 }
 
+/* What wins must win by more than chance. */
+static void test_choose(void **state) {
+    (void)state;
+    double gain;
+    cli_series usual = series(5, (double[]){1, 1.1, 0.9, 1, 1});
+    cli_series fast = series(5, (double[]){0.8, 0.85, 0.75, 0.8, 0.79});
+    cli_series faster = series(5, (double[]){0.5, 0.55, 0.45, 0.5, 0.5});
+    cli_series little = series(5, (double[]){0.98, 1.08, 0.88, 0.98, 0.98});          /* always faster, by 2 % */
+    cli_series wild = series(5, (double[]){0.2, 2, 0.3, 2, 0.4});                     /* faster in the median, slower twice */
+    cli_series wide = series(5, (double[]){0.95, 0.4, 0.89, 0.3, 0.9});               /* faster every time, by all sorts of amounts */
+    cli_series slower_once = series(5, (double[]){0.5, 0.55, 0.45, 1.2, 0.5});        /* one bad run is forgiven */
+    cli_series short_one = series(2, (double[]){0.1, 0.1});                           /* too few runs */
+    const cli_series *none[] = {&usual, &little, &wild, &wide, &short_one};
+    assert_int_equal(cli_choose(none, 5, 0, &gain), 0);
+    near(gain, 1);
+    const cli_series *some[] = {&little, &usual, &fast, &faster, &wild};
+    assert_int_equal(cli_choose(some, 5, 1, &gain), 3);
+    near(gain, 2);
+    const cli_series *once[] = {&usual, &slower_once};
+    assert_int_equal(cli_choose(once, 2, 0, &gain), 1);
+    /* A machine that slows down for all of them in the middle hides nothing. */
+    cli_series base = series(4, (double[]){1, 1, 3, 3}), better = series(4, (double[]){0.8, 0.8, 2.4, 2.4});
+    const cli_series *both[] = {&base, &better};
+    assert_int_equal(cli_choose(both, 2, 0, &gain), 1);
+    near(gain, 1.25);
+}
+
 static void test_lists(void **state) {
     (void)state;
     int whole[3];
@@ -91,7 +118,7 @@ static cli_bench *example(void) {
     b->machine = machine;
     b->info = (fore_model_info){.isa = "avx2", .patch_size = 16, .text_parameters = 7, .weight_bytes = 1000};
     b->plan = (cli_bench_plan){.runs = 2, .prompt = 100, .decode = 10, .widths = {1, 2, 3}, .width_count = 3, .depths = {0, 1, 2}, .depth_count = 3,
-                               .sides = {448}, .side_count = 1, .acceptance = {0.8, 0.5}, .acceptance_count = 2};
+                               .sides = {448}, .side_count = 1, .acceptance = {0.8, 0.5, 0.4}, .accepts = true};
     b->read_speed = series(2, (double[]){10e9, 20e9});
     b->float_speed = one(100e9);
     b->integer_speed = one(400e9);
@@ -113,6 +140,8 @@ static cli_bench *example(void) {
     b->depths[1].accepted[0] = 0.9;
     b->depths[2].accepted[0] = 0.9;
     b->depths[2].accepted[1] = 0.7;
+    b->depths[1].accepted_count = 1;
+    b->depths[2].accepted_count = 2;
     b->vision[0] = one(1.5);
     b->whole[0] = one(2);
     b->profiles[0] = (cli_bench_profile){.name = "decode", .step = "token", .steps = 10, .count = 2, .seconds = 2};
@@ -133,15 +162,16 @@ static void test_conclusions(void **state) {
     near(b->depths[2].expected, 2.6 / (1.5 + 0.2 + 0.3));
     near(b->depths[1].expected_at, 1.8 / 1.5);
     near(b->depths[2].expected_at, 2.3 / 2);
+    near(cli_bench_integer_share(b), 0.5);
     near(cli_bench_read_share(b), 0.5); /* 1 GB a token: 5 GB/s of 10, 10 of 20 */
     fore_operator sum = cli_bench_sum(&b->profiles[0]);
     assert_true(sum.weight_bytes == 10000000000 && sum.calls == 10 && sum.seconds == 2);
     b->pass[3].count = 0; /* a width that was not measured */
-    b->plan.acceptance_count = 1;
-    b->depths[2].expected_at = 0;
+    b->depths[1].depth = FORE_DRAFT_AUTO;
     cli_bench_conclude(b);
     near(b->depths[2].expected, 0);
     near(b->depths[2].expected_at, 0);
+    near(b->depths[1].expected, 0); /* nobody knows what auto will do */
     free(b);
 }
 
@@ -259,7 +289,7 @@ static void test_plot(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_series), cmocka_unit_test(test_lists), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_series), cmocka_unit_test(test_choose), cmocka_unit_test(test_lists), cmocka_unit_test(test_limits),
         cmocka_unit_test(test_conclusions), cmocka_unit_test(test_json), cmocka_unit_test(test_plot),
     };
     return cmocka_run_group_tests_name("unit/bench", tests, NULL, NULL);
