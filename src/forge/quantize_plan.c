@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/quant.h"
+#include "model/mtp.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -67,7 +68,6 @@ static const struct leaf {
     {"pos_embed.weight", POSITIONS},
 };
 
-static const char *const draft_prefixes[] = {"mtp.", "language_model.mtp.", "model.mtp.", "model.language_model.mtp."};
 static const char *const vision_prefixes[] = {"model.visual.", "visual.", "vision_tower.", "model.vision_tower."};
 static const char *const parts[] = {"gate_proj", "up_proj", "down_proj"};
 
@@ -89,7 +89,7 @@ static const char *prefix_of(const char *name, const char *const *prefixes, size
 }
 
 static region region_of(const char *name) {
-    if (prefix_of(name, draft_prefixes, COUNT(draft_prefixes))) return DRAFT;
+    if (prefix_of(name, fore_mtp_prefixes, FORE_MTP_PREFIXES)) return DRAFT;
     return prefix_of(name, vision_prefixes, COUNT(vision_prefixes)) ? VISION : TEXT;
 }
 
@@ -123,7 +123,7 @@ static kind kind_of(const char *name, region r) {
     size_t count = r == VISION ? COUNT(vision_leaves) : COUNT(text_leaves), stem, part;
     for (size_t i = 0; i < count; i++)
         if (has_leaf(name, leaves[i].name)) return leaves[i].kind;
-    const char *prefix = r == DRAFT ? prefix_of(name, draft_prefixes, COUNT(draft_prefixes)) : NULL;
+    const char *prefix = r == DRAFT ? prefix_of(name, fore_mtp_prefixes, FORE_MTP_PREFIXES) : NULL;
     if (prefix && !strcmp(name + strlen(prefix), "fc.weight")) return FC;
     return r != VISION && is_numbered(name, &stem, &part) ? NUMBERED : OTHER;
 }

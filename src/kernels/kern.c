@@ -2,6 +2,9 @@
 #include "kernels/kern.h"
 
 #include <string.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 
 #include "kernels/ref.h"
 #include "kernels/sets.h"
@@ -40,6 +43,8 @@ int fore_kern_list(const fore_kern *list[8]) {
     list[n++] = &ref_set;
 #if defined(__aarch64__)
     list[n++] = &fore_kern_neon; /* part of every aarch64 */
+    const unsigned long dot_products = 1ul << 20; /* HWCAP_ASIMDDP of Linux */
+    if (getauxval(AT_HWCAP) & dot_products) list[n++] = &fore_kern_neondot;
 #elif defined(__x86_64__)
     /* F16C, which the sets also use, came before AVX2 in every processor (clang 14 cannot ask for it). */
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return n;

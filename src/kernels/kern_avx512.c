@@ -5,7 +5,7 @@
 
 #define V16_MM_DIRECT(X) X(1, 8) X(2, 8) X(3, 8) X(4, 6) X(5, 4) X(6, 4) X(7, 3) X(8, 3)
 #define V16_MM_TILED(X) X(1) X(2) X(3) X(4) X(5) X(6)
-enum { V16_MM_STREAM_ROWS = 8, V16_MM_FEW = 32, V16_MM_ROWS = 6, V16_MM_WIDE = 4 };
+enum { V16_MM_STREAM_ROWS = 8, V16_MM_FEW = 12, V16_MM_ROWS = 6, V16_MM_WIDE = 4 };
 
 #define V16_SCORE_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 enum { V16_SCORE_ROWS = 12, V16_SCORE_PANELS = 2 };
@@ -14,7 +14,7 @@ enum { V16_SCORE_ROWS = 12, V16_SCORE_PANELS = 2 };
 enum { V16_VALUE_ROWS = 6, V16_VALUE_CHUNKS = 4 };
 enum { V16_DELTA_COLUMNS = 4 };
 
-#define V16_MMQ_FEW(X) X(1, 4) X(2, 4) X(3, 4) X(4, 4) X(5, 2) X(6, 2) X(7, 2) X(8, 2)
+#define V16_MMQ_FEW(X) X(1, 4) X(2, 4) X(3, 4) X(4, 4) X(5, 2) X(6, 2) X(7, 1) X(8, 1)
 enum { V16_MMQ_STREAM_ROWS = 8, V16_MMQ_DIRECT = 16, V16_MMQ_ROWS = 6, V16_MMQ_PANELS = 2 };
 #define V16_MMQ_TILED(X) X(1) X(2) X(3) X(4) X(5) X(6)
 

@@ -31,5 +31,7 @@
 #define V16_FENCE() __asm__ volatile("" : : : "memory")
 /* Asks for the line `bytes` after p; the address may lie behind the array, where asking does nothing. */
 #define FORE_PREFETCH(p, bytes) __builtin_prefetch((const void *)((uintptr_t)(p) + (bytes)))
+/* The same, into the second cache. */
+#define FORE_PREFETCH_FAR(p, bytes) __builtin_prefetch((const void *)((uintptr_t)(p) + (bytes)), 0, 2)
 
 #endif

@@ -1,13 +1,13 @@
 /* Products of R rows and B outputs at a time, one accumulator of 16 lanes each; see v16.h.
  *
  * Few rows: the weights stream through once, B outputs side by side, widened in registers and used for all rows.
- * Many rows: blocks of V16_MM_BLOCK outputs and V16_MM_DEPTH of K are widened once into a buffer of the second cache
- * and used by all tiles of rows. Between blocks of K the accumulators wait in memory, whole, so that the order of
- * summation does not change. All buffers are on the stack, below 200 KB.
+ * Many rows: strips of B outputs and V16_MM_DEPTH of K are widened once into a buffer of the first cache and used by all
+ * tiles of rows, whose inputs come from the second cache. Between blocks of K the accumulators wait in memory, whole, so
+ * that the order of summation does not change. All buffers are on the stack, below 100 KB.
  *
  * Set by kern_ISA.c: V16_MM_DIRECT(X) lists X(R, B) for R = 1 .. V16_MM_STREAM_ROWS, the rows of a tile
  * of the first way, which is taken for up to V16_MM_FEW rows; V16_MM_TILED(X) lists X(R) up to V16_MM_ROWS,
- * the rows of a tile, which has V16_MM_WIDE outputs. */
+ * the rows of a tile, which has V16_MM_WIDE outputs, or one. */
 #ifndef FORE_KERNELS_V16_MATMUL_H
 #define FORE_KERNELS_V16_MATMUL_H
 
@@ -18,9 +18,8 @@
 enum { V16_F32, V16_BF16, V16_F16 };
 enum {
     V16_MM_DEPTH = 1024, /* K of a block */
-    V16_MM_BLOCK = 16,   /* outputs of a block */
-    V16_MM_WAIT = 96,    /* rows whose accumulators wait at once, when K is larger than a block */
-    V16_MM_CACHED = 192 << 10, /* floats of x that should stay in the second cache */
+    V16_MM_WAIT = 192,   /* rows whose accumulators wait at once, when K is larger than a block */
+    V16_MM_CACHED = 256 << 10, /* floats of x that should stay in the second cache */
     V16_MM_MOST = 24,    /* accumulators of a tile */
 };
 
@@ -88,32 +87,40 @@ FORE_INLINE void v16_mm_direct(const int kind, const int R, const int B, float *
         }
 }
 
-/* K weights of `count` outputs to [K/16 rounded up, count, 16], with zeros after K. */
-FORE_INLINE void v16_mm_widen(const int kind, float *to, const unsigned char *w, size_t row, size_t count, size_t K) {
-    for (size_t b = 0; b < count; b++, w += row) {
+/* K weights of B outputs to [K/16 rounded up, B, 16], with zeros after K. */
+FORE_INLINE void v16_mm_widen(const int kind, const int B, float *to, const unsigned char *w, size_t row, size_t K) {
+    for (int b = 0; b < B; b++, w += row) {
         float *p = to + 16 * b;
         size_t k = 0;
-        for (; k + 16 <= K; k += 16, p += 16 * count) v16_store(p, v16_weights16(kind, w + k * v16_width(kind)));
+        for (; k + 16 <= K; k += 16, p += 16 * B) v16_store(p, v16_weights16(kind, w + k * v16_width(kind)));
         if (k < K) v16_store(p, v16_weights_n(kind, w + k * v16_width(kind), K - k));
+    }
+}
+
+/* 16 of K. */
+FORE_INLINE void v16_mm_step(const int R, const int B, v16 *acc, const float *x, size_t ldx, const float *w) {
+    v16 weight[V16_MM_WIDE];
+    FORE_UNROLL for (int b = 0; b < B; b++) weight[b] = v16_load(w + 16 * b);
+    FORE_UNROLL for (int r = 0; r < R; r++) {
+        v16 in = v16_load(x + (size_t)r * ldx);
+        v16_pin(&in);
+        FORE_UNROLL for (int b = 0; b < B; b++) acc[r * B + b] = v16_fma(in, weight[b], acc[r * B + b]);
     }
 }
 
 /* R rows with B widened outputs. The sums begin from 0 or from `wait`, and end in `wait` or, folded, in y. */
 FORE_INLINE void v16_mm_tile(const int R, const int B, float *y, size_t ldy, const float *x, size_t ldx, const float *w,
                              size_t K, float *wait, bool begin, bool end) {
-    v16 acc[V16_MM_MOST], weight[V16_MM_WIDE];
+    v16 acc[V16_MM_MOST];
     FORE_UNROLL for (int i = 0; i < R * B; i++) acc[i] = begin ? v16_zero() : v16_load(wait + 16 * i);
     size_t k = 0;
-    for (; k + 16 <= K; k += 16, w += 16 * B) {
-        FORE_UNROLL for (int b = 0; b < B; b++) {
-            weight[b] = v16_load(w + 16 * b);
-            FORE_PREFETCH(w + 16 * b, 4 * 16 * sizeof(float) * (size_t)B); /* four steps ahead, from the second cache */
-        }
-        FORE_UNROLL for (int r = 0; r < R; r++) {
-            v16 in = v16_load(x + (size_t)r * ldx + k);
-            v16_pin(&in);
-            FORE_UNROLL for (int b = 0; b < B; b++) acc[r * B + b] = v16_fma(in, weight[b], acc[r * B + b]);
-        }
+    for (; k + 32 <= K; k += 32, w += 32 * B) {
+        v16_mm_step(R, B, acc, x + k, ldx, w);
+        v16_mm_step(R, B, acc, x + k + 16, ldx, w + 16 * B);
+    }
+    if (k + 16 <= K) {
+        v16_mm_step(R, B, acc, x + k, ldx, w);
+        k += 16, w += 16 * B;
     }
     if (k < K) {
         FORE_UNROLL for (int r = 0; r < R; r++) {
@@ -128,52 +135,62 @@ FORE_INLINE void v16_mm_tile(const int R, const int B, float *y, size_t ldy, con
     }
 }
 
-/* R rows with a widened block of `count` outputs: groups of V16_MM_WIDE, then single ones. */
-FORE_INLINE void v16_mm_tiles(const int R, float *y, size_t ldy, const float *x, size_t ldx, const float *w,
-                              size_t count, size_t K, float *wait, bool begin, bool end) {
-    size_t n = 0, padded = (K + 15) / 16 * 16;
-    for (; n + V16_MM_WIDE <= count; n += V16_MM_WIDE)
-        v16_mm_tile(R, V16_MM_WIDE, y + n, ldy, x, ldx, w + n * padded, K, wait + n * (size_t)R * 16, begin, end);
-    for (; n < count; n++)
-        v16_mm_tile(R, 1, y + n, ldy, x, ldx, w + n * padded, K, wait + n * (size_t)R * 16, begin, end);
-}
+/* The weights that are widened next: rows of `bytes` bytes, `row` apart. */
+typedef struct v16_ahead {
+    const unsigned char *w;
+    size_t row, bytes;
+} v16_ahead;
 
-static void v16_mm_rows(int R, float *y, size_t ldy, const float *x, size_t ldx, const float *w, size_t count, size_t K,
-                        float *wait, bool begin, bool end) {
-    switch (R) {
+/* T rows with B widened outputs, in the fewest tiles, all about as high; each asks for its share of what comes next. */
+FORE_INLINE void v16_mm_tiles(const int B, float *y, size_t ldy, const float *x, size_t ldx, const float *w, size_t T,
+                              size_t K, float *wait, bool begin, bool end, v16_ahead ahead) {
+    size_t tiles = (T + V16_MM_ROWS - 1) / V16_MM_ROWS, asked = 0;
+    for (size_t i = 0; i < tiles; i++) {
+        size_t t = T * i / tiles, R = T * (i + 1) / tiles - t;
+        for (size_t ask = ahead.bytes * (i + 1) / tiles; asked < ask; asked += 64)
+            FORE_UNROLL for (int b = 0; b < B; b++) FORE_PREFETCH_FAR(ahead.w, (size_t)b * ahead.row + asked);
+        float *to = y + t * ldy, *sums = begin && end ? wait : wait + t * (size_t)B * 16;
+        const float *from = x + t * ldx;
+        switch (R) {
 #define V16_CASE(r) \
-    case r: v16_mm_tiles(r, y, ldy, x, ldx, w, count, K, wait, begin, end); break;
-        V16_MM_TILED(V16_CASE)
+    case r: v16_mm_tile(r, B, to, ldy, from, ldx, w, K, sums, begin, end); break;
+            V16_MM_TILED(V16_CASE)
 #undef V16_CASE
+        }
     }
 }
 
-/* T rows, one block of outputs; y and W begin at its first one. T is at most V16_MM_WAIT when K is more than a
- * block. */
-FORE_INLINE void v16_mm_block(const int kind, float *y, size_t ldy, const float *x, size_t ldx, const unsigned char *W,
-                              size_t T, size_t count, size_t K) {
-    _Alignas(64) float widened[V16_MM_BLOCK * V16_MM_DEPTH];
-    _Alignas(64) float wait[V16_MM_WAIT * V16_MM_BLOCK * 16];
-    size_t row = K * v16_width(kind), tiles = (T + V16_MM_ROWS - 1) / V16_MM_ROWS;
-    for (size_t k = 0; k < K; k += V16_MM_DEPTH) {
-        size_t width = K - k < V16_MM_DEPTH ? K - k : V16_MM_DEPTH, padded = (width + 15) / 16 * 16;
-        for (size_t n = 0; n < count;) {
-            size_t b = count - n < V16_MM_WIDE ? 1 : V16_MM_WIDE;
-            v16_mm_widen(kind, widened + n * padded, W + n * row + k * v16_width(kind), row, b, width);
-            n += b;
-        }
-        for (size_t i = 0; i < tiles; i++) {
-            size_t t = T * i / tiles, R = T * (i + 1) / tiles - t;
-            v16_mm_rows((int)R, y + t * ldy, ldy, x + t * ldx + k, ldx, widened, count, width,
-                        K > V16_MM_DEPTH ? wait + t * V16_MM_BLOCK * 16 : wait, k == 0, k + width == K);
-        }
+static void v16_mm_tiles_wide(float *y, size_t ldy, const float *x, size_t ldx, const float *w, size_t T, size_t K,
+                              float *wait, bool begin, bool end, v16_ahead ahead) {
+    v16_mm_tiles(V16_MM_WIDE, y, ldy, x, ldx, w, T, K, wait, begin, end, ahead);
+}
+
+static void v16_mm_tiles_one(float *y, size_t ldy, const float *x, size_t ldx, const float *w, size_t T, size_t K,
+                             float *wait, bool begin, bool end, v16_ahead ahead) {
+    v16_mm_tiles(1, y, ldy, x, ldx, w, T, K, wait, begin, end, ahead);
+}
+
+/* T rows with B outputs; y and W begin at the first one. T is at most V16_MM_WAIT when K is more than a block. */
+FORE_INLINE void v16_mm_strip(const int kind, const int B, float *y, size_t ldy, const float *x, size_t ldx,
+                              const unsigned char *W, size_t T, size_t K) {
+    _Alignas(64) float widened[V16_MM_WIDE * V16_MM_DEPTH];
+    _Alignas(64) float wait[V16_MM_WAIT * V16_MM_WIDE * 16];
+    size_t blocks = (K + V16_MM_DEPTH - 1) / V16_MM_DEPTH, depth = ((K + blocks - 1) / blocks + 15) / 16 * 16;
+    size_t row = K * v16_width(kind);
+    for (size_t k = 0; k < K; k += depth) {
+        size_t width = K - k < depth ? K - k : depth;
+        const unsigned char *w = W + k * v16_width(kind);
+        bool end = k + width == K;
+        v16_ahead ahead = {end ? W + (size_t)B * row : w + width * v16_width(kind), row, depth * v16_width(kind)};
+        v16_mm_widen(kind, B, widened, w, row, width);
+        (B > 1 ? v16_mm_tiles_wide : v16_mm_tiles_one)(y, ldy, x + k, ldx, widened, T, width, wait, k == 0, end, ahead);
     }
 }
 
 /* Rows that go through all outputs before the next ones: their x should stay in the second cache. */
 FORE_INLINE size_t v16_mm_group(size_t T, size_t K) {
     size_t most = V16_MM_CACHED / K / V16_MM_ROWS * V16_MM_ROWS;
-    most = most < V16_MM_WAIT / 2 ? V16_MM_WAIT / 2 : K > V16_MM_DEPTH && most > V16_MM_WAIT ? V16_MM_WAIT : most;
+    most = most < V16_MM_WAIT / 4 ? V16_MM_WAIT / 4 : K > V16_MM_DEPTH && most > V16_MM_WAIT ? V16_MM_WAIT : most;
     return (T + (T + most - 1) / most - 1) / ((T + most - 1) / most);
 }
 
@@ -191,10 +208,12 @@ FORE_INLINE void v16_mm(const int kind, float *y, size_t ldy, const float *x, si
         }
     }
     size_t group = v16_mm_group(T, K);
-    for (size_t t = 0; t < T; t += group)
-        for (size_t n = (size_t)n0; n < end; n += V16_MM_BLOCK)
-            v16_mm_block(kind, y + t * ldy + n, ldy, x + t * ldx, ldx, W + n * row, T - t < group ? T - t : group,
-                         end - n < V16_MM_BLOCK ? end - n : V16_MM_BLOCK, K);
+    for (size_t t = 0; t < T; t += group) {
+        size_t n = (size_t)n0, count = T - t < group ? T - t : group;
+        for (; n + V16_MM_WIDE <= end; n += V16_MM_WIDE)
+            v16_mm_strip(kind, V16_MM_WIDE, y + t * ldy + n, ldy, x + t * ldx, ldx, W + n * row, count, K);
+        for (; n < end; n++) v16_mm_strip(kind, 1, y + t * ldy + n, ldy, x + t * ldx, ldx, W + n * row, count, K);
+    }
 }
 
 static void v16_mm_f32(float *y, size_t ldy, const float *x, size_t ldx, const void *W, int T, int n0, int n1, int K) {

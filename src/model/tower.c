@@ -10,7 +10,7 @@
 
 /* Rows that a task takes through a whole block: what it keeps of them, WORK floats, stays in the second cache, and the
  * weights, which every task reads, are shared by as many rows as that allows. */
-enum { WORK = 256 << 10, STEP = 6, ATTEND_ROWS = 96, POSITION_ROWS = 16 };
+enum { WORK = 384 << 10, STEP = 6, ATTEND_ROWS = 96, POSITION_ROWS = 16 };
 
 typedef struct tower_pass {
     const fore_engine *engine;
