@@ -37,7 +37,7 @@ endif
 
 ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
 ISA_SRC_x86_64  := %_avx2.c %_avx512.c %_avx512vnni.c
-ISA_SRC_aarch64 := %_neon.c
+ISA_SRC_aarch64 := %_neon.c %_neondot.c
 ISA_ALL := $(ISA_SRC_x86_64) $(ISA_SRC_aarch64)
 
 LIB_ROOMS := base kernels text image checkpoint model multimodal decode forge
@@ -76,10 +76,12 @@ help:
 # ---- library and command ------------------------------------------------------------------------------------------
 
 # Clang's instrumentation of these files takes a quarter of an hour, and no fuzz target reaches them.
+KERNEL = -g1 # unrolled so far that full debug information takes longer than the code
 UNFUZZED = $(if $(findstring fuzzer,$(SAN)),-fno-sanitize=all)
-$(BUILD)/%_avx2.o:       ISA = -mavx2 -mfma -mf16c $(UNFUZZED)
-$(BUILD)/%_avx512.o:     ISA = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl $(UNFUZZED)
-$(BUILD)/%_avx512vnni.o: ISA = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni $(UNFUZZED)
+$(BUILD)/%_avx2.o:       ISA = $(KERNEL) -mavx2 -mfma -mf16c $(UNFUZZED)
+$(BUILD)/%_avx512.o:     ISA = $(KERNEL) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl $(UNFUZZED)
+$(BUILD)/%_avx512vnni.o: ISA = $(KERNEL) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni $(UNFUZZED)
+$(BUILD)/%_neondot.o:    ISA = $(KERNEL) -march=armv8.2-a+dotprod
 $(BUILD)/%.o: %.c Makefile
 	@$(COMPILE)
 

@@ -1,9 +1,10 @@
 """How far the logits of quantised weights are from those of the source, beside the block formats of GGUF at the same bits.
 usage: kl.py FORESIGHT MODEL WORK [TOKENS]: FORESIGHT is the command, MODEL a checkpoint folder, WORK an empty folder with room for
-five bytes a weight, TOKENS (256) random tokens are read. Wants numpy and the PyPI package gguf, whose own code quantises and
+six bytes a weight, TOKENS (256) random tokens are read. Wants numpy and the PyPI package gguf, whose own code quantises and
 dequantises Q4_0, Q4_1 and Q8_0; the same matrices as `foresight quantize` takes are replaced by what the format makes of them, in f32,
 and the same command computes the logits. That package does not quantise Q4_K: here a fit for that form is, packed into its bytes and
-read back by the package. Activations are 8-bit with quantised weights of ours, f32 with the others, which favours those."""
+read back by the package. Activations are 8-bit with quantised weights of ours, but for the rows
+that say f32, and f32 with the others. Experts are left out: their tensors change their names."""
 import json
 import os
 import shutil
@@ -80,8 +81,39 @@ def through(kind, x):
     return quants.dequantize(quants.quantize(x, kind), kind)
 
 
+def read_tensor(folder, name, entries, base, file):
+    e = entries[name]
+    data = np.memmap(os.path.join(folder, file), np.uint8, "r", base)
+    return np.array(data[e["data_offsets"][0]:e["data_offsets"][1]]), e
+
+
+def ours_of(folder, name, bits, group):
+    """A matrix of a checkpoint that `foresight quantize` made, dequantised: by the rows that are asked for, in order."""
+    index = json.load(open(os.path.join(folder, "model.safetensors.index.json")))["weight_map"]
+    module, at = name[:-len(".weight")], 0
+    parts = []
+    for end in ".weight", ".scales", ".biases":
+        file = index[module + end]
+        parts.append(read_tensor(folder, module + end, *header(os.path.join(folder, file)), file))
+    (words, e), (scales, s), (biases, _) = parts
+    N, K = int(np.prod(e["shape"][:-1])), e["shape"][-1] * 32 // bits
+    words = words.reshape(N, -1)
+    scales, biases = widen(scales, s["dtype"]).reshape(N, -1), widen(biases, s["dtype"]).reshape(N, -1)
+
+    def take(x):
+        nonlocal at
+        rows = slice(at, at + len(x))
+        at += len(x)
+        q = words[rows] if bits == 8 else np.stack([words[rows] & 15, words[rows] >> 4], axis=2).reshape(len(x), K)
+        y = q.reshape(len(x), -1, group) * scales[rows][..., None] + biases[rows][..., None]
+        return y.reshape(x.shape)
+
+    return take
+
+
 def write_through(kind, names, out):
-    """The source with the named matrices put through a format; returns their mean relative RMS error."""
+    """The source with the named matrices put through a format (or a function of the name); returns their mean relative RMS
+    error."""
     os.mkdir(out)
     for f in os.listdir(model):
         if f.endswith((".json", ".jinja", ".txt")) and not f.endswith(".index.json"):
@@ -107,10 +139,11 @@ def write_through(kind, names, out):
                     f.write(raw.tobytes())
                     continue
                 K, error, square = e["shape"][-1], 0.0, 0.0
+                through_it = kind(key) if callable(kind) else lambda x: through(kind, x)
                 step = ROWS * K * (4 if e["dtype"] == "F32" else 2)
                 for begin in range(0, len(raw), step):
                     x = widen(np.array(raw[begin:begin + step]), e["dtype"]).reshape(-1, K)
-                    y = through(kind, x).astype(np.float32)
+                    y = through_it(x).astype(np.float32)
                     error += float(((x - y).astype(np.float64) ** 2).sum())
                     square += float((x.astype(np.float64) ** 2).sum())
                     f.write(y.tobytes())
@@ -168,7 +201,12 @@ for bits, group, extra in (4, 64, []), (4, 32, []), (4, 64, ["--head-bits", "8"]
     report = json.load(open(os.path.join(folder, "quantization_report.json")))
     names = {m["name"] + ".weight" for m in report["modules"] if "bits" in m}
     label = f"{bits} bits, groups of {group}" + (", 8-bit head" if extra else "")
-    row(label, bits + 32 / group, json.loads(done.stdout)["mean_error"], folder)
+    error = json.loads(done.stdout)["mean_error"]
+    if group == 64 and not extra:
+        plain = os.path.join(work, "plain")
+        write_through(lambda name: ours_of(folder, name, bits, group), names, plain)
+        row(label + ", f32 activations", bits + 32 / group, error, plain)
+    row(label, bits + 32 / group, error, folder)
 for kind, bits in (T.Q4_0, 4.5), (T.Q4_K, 4.5), (T.Q4_1, 5.0), (T.Q8_0, 8.5):
     folder = os.path.join(work, "theirs")
     error = write_through(kind, names, folder)

@@ -145,7 +145,7 @@ class Peer:
         """As many sequences as rows, one row and its logits each."""
         o, steps = self.options, 8
         command = [self.tool("batched"), "-m", o.gguf, "-t", str(o.threads), "-tb", str(o.threads), "-c", str(8 * (DEPTH + 64)),
-                   "-npp", str(DEPTH), "-ntg", str(steps), "-npl", ",".join(str(w) for w in WIDTHS), "-pps",
+                   "-npp", str(DEPTH), "-ntg", str(steps), "-npl", ",".join(str(w) for w in WIDTHS), "-pps", "-kvu",
                    "--output-format", "jsonl"]
         out, err = run(command)
         found = {}
@@ -236,6 +236,7 @@ class Peer:
                 if not t.get("draft_n"):
                     raise Trouble("llama-server drafted nothing: has the GGUF an MTP layer?")
                 found["tokens a round, mtp"] = n / (n - t["draft_n_accepted"])
+                found["mtp auto"] = found["mtp"]  # what ours at the depth that it chooses is held against
         return found
 
 
@@ -314,7 +315,7 @@ class Ours:
     def verify(self):
         """Rows of one sequence behind a context, with the logits of every row; and the commit of all of them."""
         o = self.options
-        command = [o.foresight, "bench", "--model", o.model, "--threads", str(o.threads), "--runs", "5", "--prompt", str(DEPTH),
+        command = [o.foresight, "bench", "--model", o.model, "--threads", str(o.threads), "--runs", "3", "--prompt", str(DEPTH),
                    "--decode", "8", "--depths", "0", "--vision", "0", "--json"]
         record = parse_json(run(command)[0], command)
         found = {}
@@ -343,7 +344,11 @@ class Ours:
             raise Trouble(f"{command[0]} did not report the speed at depth {len(RATES)} with published acceptance:\n"
                           f"    {' '.join(command)}\n{tail(out)}")
         off = 1 / float(plain.group(1))
-        return {"mtp off": off, "mtp": off / float(drafted.group(1)), "tokens a round, mtp": float(drafted.group(2))}
+        found = {"mtp off": off, "mtp": off / float(drafted.group(1)), "tokens a round, mtp": float(drafted.group(2))}
+        auto = re.search(r"^ +auto +([\d.]+) x", out, re.M)
+        if auto:
+            found["mtp auto"] = off / float(auto.group(1))
+        return found
 
 
 # ---- both, in turns -----------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ typedef struct fore_model fore_model;
 typedef int (*fore_progress)(void *user, const char *stage, uint64_t done, uint64_t total);
 
 typedef struct fore_model_options {
-    const char *isa;        /* "ref", "avx2", "avx512", "avx512vnni", "neon"; NULL: the best that this machine has */
+    const char *isa;        /* "ref", "avx2", "avx512", "avx512vnni", "neon", "neondot"; NULL: the best of this machine */
     fore_progress progress; /* may be NULL */
     void *user;
     bool no_mtp;              /* leaves the draft head out */
@@ -107,7 +107,8 @@ typedef struct fore_model_options {
     /* The output head that drafts come from: a part of the model's own, at fewer bits, where that has more than 32,768 ids. */
     int draft_head_bits;  /* 4 or 8; 16: the model's own weights; 0: chosen (4) */
     int draft_vocabulary; /* ids by rank that may be drafted, besides added tokens and what a session has seen; -1: all; 0: chosen (those
-                             of the folder's draft_vocabulary.json, else 32,768) */
+                             of the folder's draft_vocabulary.json, else 32,768; the model's own head drafts while that does not
+                             suit the text) */
 } fore_model_options;
 
 /* Opens a Hugging Face checkpoint folder; weights are mapped, not copied. options may be NULL. A folder without a

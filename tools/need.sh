@@ -1,8 +1,12 @@
 # Sourced by ./demo and ./check, in the project's folder: sees to it that what packages.txt lists is installed.
 # Root (or sudo) is used only when something is missing, and what is installed is said first.
 
-# The names in packages.txt, one a line.
-packages() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' packages.txt; }
+# The names in packages.txt, one a line; with "check", those too that only ./check needs.
+packages() { # [check]
+    unwanted='# check'
+    if [ "${1:-}" = check ] && [ "$(uname -m)" = x86_64 ]; then unwanted='^$'; fi
+    sed -e "/$unwanted/d" -e 's/#.*//' -e '/^[[:space:]]*$/d' packages.txt
+}
 
 installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
@@ -23,13 +27,13 @@ look_around() {
     fi
 }
 
-need_packages() {
+need_packages() { # [check]
     if ! command -v dpkg-query >/dev/null 2>&1 || ! command -v apt-get >/dev/null 2>&1; then
         look_around
         return 0
     fi
     missing=''
-    for package in $(packages); do
+    for package in $(packages "${1:-}"); do
         installed "$package" || missing="$missing $package"
     done
     [ -n "$missing" ] || return 0

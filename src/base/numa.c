@@ -46,7 +46,7 @@ int fore_numa_cut(const int *weight, int parts, int part, int count) {
         if (p < part) before += weight[p];
         all += weight[p];
     }
-    return (int)(count * before / all);
+    return all ? (int)(count * before / all) : 0;
 }
 
 bool fore_numa_place(void *memory, size_t size, int number) {

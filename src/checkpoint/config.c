@@ -1,7 +1,6 @@
 /* config.json; see config.h. This file finds out what kind of model it is and where its parts lie; config_text.c and
- * config_vision.c read the parts. Mirrors transformers' configuration_qwen3_5.py and
- * configuration_qwen3_5_moe.py, with the settings that other programs
- * honour (attn_output_gate, layer_scale, ...) refused where they would change the numbers. */
+ * config_vision.c read the parts, with the defaults of config_family.c. Settings that other programs honour (attn_output_gate,
+ * layer_scale, ...) are refused where they would change the numbers. */
 #include "checkpoint/config.h"
 
 #include <math.h>
@@ -14,9 +13,6 @@
 #include "checkpoint/config_part.h"
 
 enum { MAX_CONFIG = 16 * 1024 * 1024 };
-
-static const char supported[] =
-    "supported: the Qwen3.5 family (model_type qwen3_5, qwen3_5_text, qwen3_5_moe and qwen3_5_moe_text)";
 
 /* ---- readers that fail once and say where ------------------------------------------------------------------------ */
 
@@ -73,46 +69,30 @@ void fore_config_only(fore_config_part *p, const char *name, const char *fallbac
 typedef struct layout {
     const cJSON *top, *text, *vision; /* vision: NULL for a text-only model; text may be top */
     bool text_only;                   /* the flag on tied embeddings is text's */
-    bool moe;                         /* mixture of experts */
+    const fore_family *family;
 } layout;
 
-static bool equals_any(const char *name, const char *const *list) {
-    for (int i = 0; list[i]; i++)
-        if (!strcmp(name, list[i])) return true;
-    return false;
-}
-
-static fore_status unsupported(const char *what, const char *architecture, const char *model_type, fore_error *err) {
-    return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: architecture %s with model_type %s is not supported; %s", what,
-                     *architecture ? architecture : "(none)", *model_type ? model_type : "(none)", supported);
-}
-
-/* Of an architecture or of a model_type. */
-static bool is_moe(const char *name) { return strstr(name, "Moe") || strstr(name, "_moe"); }
-
 static fore_status read_kind(const cJSON *top, const char *what, const char **architecture, const char **model_type,
-                             fore_error *err) {
-    static const char *const architectures[] = {
-        "Qwen3_5ForConditionalGeneration",    "Qwen3_5ForCausalLM",    "Qwen3_5Model",    "Qwen3_5TextModel",
-        "Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM", "Qwen3_5MoeModel", "Qwen3_5MoeTextModel", NULL};
-    static const char *const types[] = {"qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", NULL};
+                             const fore_family **family, fore_error *err) {
     const cJSON *list = fore_json_get(top, "architectures");
     if (list && (!cJSON_IsArray(list) || (list->child && !cJSON_IsString(list->child))))
         return fore_fail(err, FORE_ERR_FORMAT, "%s: architectures: expected a list of names", what);
     *architecture = list && list->child ? list->child->valuestring : "";
     fore_status s = fore_json_string(top, "model_type", "", model_type, err);
     if (s) return fore_fail_prefix(err, s, "%s", what);
-    if ((**architecture && !equals_any(*architecture, architectures)) || (**model_type && !equals_any(*model_type, types)))
-        return unsupported(what, *architecture, *model_type, err);
-    if (**model_type && **architecture && is_moe(*model_type) != is_moe(*architecture))
-        return fore_fail(err, FORE_ERR_FORMAT, "%s: architecture %s and model_type %s contradict each other: one is a mixture of "
-                         "experts", what, *architecture, *model_type);
-    if (**model_type) return FORE_OK;
-    if (!**architecture)
+    if (!**architecture && !**model_type)
         return fore_fail(err, FORE_ERR_FORMAT, "%s: expected \"model_type\" or \"architectures\", found neither; %s", what,
-                         supported);
-    bool inner = fore_json_get(top, "text_config") != NULL, moe = is_moe(*architecture);
-    *model_type = moe ? (inner ? "qwen3_5_moe" : "qwen3_5_moe_text") : inner ? "qwen3_5" : "qwen3_5_text";
+                         fore_family_list);
+    const fore_family *by_name = fore_family_of_architecture(*architecture), *by_type = fore_family_of_type(*model_type);
+    if ((**architecture && !by_name) || (**model_type && !by_type))
+        return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: architecture %s with model_type %s is not supported; %s", what,
+                         **architecture ? *architecture : "(none)", **model_type ? *model_type : "(none)", fore_family_list);
+    if (by_name && by_type && by_name != by_type)
+        return fore_fail(err, FORE_ERR_FORMAT, "%s: architecture %s and model_type %s contradict each other", what, *architecture,
+                         *model_type);
+    *family = by_type ? by_type : by_name;
+    if (**model_type) return FORE_OK;
+    *model_type = fore_json_get(top, "text_config") && by_name->model_type ? by_name->model_type : by_name->text_type;
     return FORE_OK;
 }
 
@@ -162,10 +142,7 @@ static fore_status find_parts(const cJSON *top, const char *what, const char *ar
     if (s) return s;
     out->top = top;
     out->text = text ? text : top;
-    static const char *const text_only[] = {"qwen3_5_text",     "Qwen3_5ForCausalLM",    "Qwen3_5TextModel",
-                                            "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", "Qwen3_5MoeTextModel", NULL};
-    out->text_only = equals_any(model_type, text_only) || equals_any(architecture, text_only);
-    out->moe = is_moe(model_type);
+    out->text_only = !strcmp(model_type, out->family->text_type) || fore_family_is_text(out->family, architecture);
     out->vision = out->text_only ? NULL : vision;
     return FORE_OK;
 }
@@ -177,15 +154,14 @@ static int32_t read_token(fore_config_part *p, const char *name, int fallback, i
     return fore_config_int(p, name, 0, vocab_size - 1, fallback < vocab_size ? fallback : -1);
 }
 
-static void read_eos(fore_config_part *p, const cJSON *text, fore_config *out) {
-    enum { REFERENCE_EOS = 248044 };
+static void read_eos(fore_config_part *p, const cJSON *text, int fallback, fore_config *out) {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(p->object, "eos_token_id");
     if (!item || cJSON_IsNull(item)) {
         const cJSON *inner = cJSON_GetObjectItemCaseSensitive(text, "eos_token_id");
         if (inner) item = inner;
     }
     if (!item) {
-        if (out->text.vocab_size > REFERENCE_EOS) out->eos[out->eos_count++] = REFERENCE_EOS;
+        if (fallback >= 0 && out->text.vocab_size > fallback) out->eos[out->eos_count++] = fallback;
         return;
     }
     if (cJSON_IsNull(item)) return;
@@ -207,12 +183,13 @@ static void read_eos(fore_config_part *p, const cJSON *text, fore_config *out) {
 static void read_tokens(fore_config_part *p, const layout *l, fore_config *out) {
     int vocab = out->text.vocab_size;
     out->image_token_id = out->video_token_id = out->vision_start_token_id = out->vision_end_token_id = -1;
-    read_eos(p, l->text, out);
+    const fore_family *f = l->family;
+    read_eos(p, l->text, f->eos, out);
     if (!out->has_vision) return;
-    out->image_token_id = read_token(p, "image_token_id", 248056, vocab);
-    out->video_token_id = read_token(p, "video_token_id", 248057, vocab);
-    out->vision_start_token_id = read_token(p, "vision_start_token_id", 248053, vocab);
-    out->vision_end_token_id = read_token(p, "vision_end_token_id", 248054, vocab);
+    out->image_token_id = read_token(p, "image_token_id", f->image, vocab);
+    out->video_token_id = read_token(p, "video_token_id", f->video, vocab);
+    out->vision_start_token_id = read_token(p, "vision_start_token_id", f->vision_start, vocab);
+    out->vision_end_token_id = read_token(p, "vision_end_token_id", f->vision_end, vocab);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -220,16 +197,17 @@ static void read_tokens(fore_config_part *p, const layout *l, fore_config *out) 
 static fore_status read_parts(const layout *l, const char *what, fore_arena *arena, fore_config *out, fore_error *err) {
     bool inner = l->text != l->top;
     fore_config_part text = {.object = l->text, .section = inner ? "text_config" : "", .what = what, .err = err};
-    fore_config_read_text(&text, l->moe, arena, &out->text);
+    fore_config_read_text(&text, l->family, arena, &out->text);
     if (text.status) return text.status;
     fore_config_part top = {.object = l->top, .section = "", .what = what, .err = err};
     if (!l->text_only) out->text.tie_word_embeddings = fore_config_bool(&top, "tie_word_embeddings", false);
-    if (inner && !out->text.mtp_num_hidden_layers) out->text.mtp_num_hidden_layers = fore_config_mtp_layers(&top);
+    if (inner && l->family->draft_head && !out->text.mtp_num_hidden_layers)
+        out->text.mtp_num_hidden_layers = fore_config_mtp_layers(&top);
     if (top.status) return top.status;
     out->has_vision = l->vision != NULL;
     if (l->vision) {
         fore_config_part vision = {.object = l->vision, .section = "vision_config", .what = what, .err = err};
-        fore_config_read_vision(&vision, &out->vision);
+        fore_config_read_vision(&vision, l->family, &out->vision);
         fore_config_check(&vision, out->vision.out_hidden_size == out->text.hidden_size,
                           "out_hidden_size differs from the hidden_size of the text model");
         if (vision.status) return vision.status;
@@ -242,7 +220,7 @@ static fore_status read_tree(const cJSON *top, const char *what, fore_arena *are
     if (!cJSON_IsObject(top)) return fore_fail(err, FORE_ERR_FORMAT, "%s: expected a JSON object", what);
     const char *architecture = "", *model_type = "";
     layout l = {0};
-    fore_status s = read_kind(top, what, &architecture, &model_type, err);
+    fore_status s = read_kind(top, what, &architecture, &model_type, &l.family, err);
     if (!s) s = find_parts(top, what, architecture, model_type, &l, err);
     if (s) return s;
     out->architecture = fore_arena_copy(arena, architecture, strlen(architecture));

@@ -1,6 +1,6 @@
-/* config.json of the Qwen3.5 family: nested (text_config, vision_config) and flat (text-only) forms, defaults of the
- * reference classes (transformers configuration_qwen3_5.py, configuration_qwen3_5_moe.py). Names are those of the file. Every size is checked to be
- * positive and small enough that products of two fit in 63 bits. */
+/* config.json of the Qwen3.5, Qwen3-VL and Qwen3 families: nested (text_config, vision_config) and flat (text-only) forms,
+ * defaults of the reference classes (transformers configuration_qwen3_5.py and its siblings). Names are those of the file. Every
+ * size is checked to be positive and small enough that products of two fit in 63 bits. */
 #ifndef FORE_CHECKPOINT_CONFIG_H
 #define FORE_CHECKPOINT_CONFIG_H
 
@@ -13,17 +13,25 @@
 
 typedef struct fore_text_config {
     int vocab_size, hidden_size, num_hidden_layers;
-    int intermediate_size; /* of a dense model; 0 in a mixture of experts */
-    /* Mixture of experts, in every layer; all 0 in a dense model. num_experts_per_tok <= num_experts. */
-    int num_experts, num_experts_per_tok, moe_intermediate_size, shared_expert_intermediate_size;
+    int intermediate_size; /* of the dense layers; 0: there are none */
+    /* Mixture of experts; all 0 in a dense model. num_experts_per_tok <= num_experts. */
+    int num_experts, num_experts_per_tok, moe_intermediate_size;
+    int shared_expert_intermediate_size; /* 0: no shared expert */
+    const bool *sparse;  /* [num_hidden_layers] the layers with experts; NULL: none */
+    bool norm_topk_prob; /* the picked experts' weights are divided by their sum */
     int num_attention_heads, num_key_value_heads, head_dim;
     bool attention_bias;
+    bool output_gate;        /* attention's output is gated; q_proj then has the gate's rows too */
+    bool zero_centred_norms; /* the files hold a norm's gain - 1 */
     float rms_norm_eps;
     const bool *full_attention; /* [num_hidden_layers]; false: linear_attention */
+    /* Linear layers; all 0 in a family without. */
     int linear_conv_kernel_dim, linear_key_head_dim, linear_value_head_dim, linear_num_key_heads, linear_num_value_heads;
+    bool linear_by_key_head; /* their projections come as in_proj_qkvz and in_proj_ba, rows grouped by key head */
     double rope_theta;
     int rotary_dim;       /* int(head_dim * partial_rotary_factor), even */
-    int mrope_section[3]; /* sums to rotary_dim / 2; without the key: as the reference's [11,11,10] acts on this size */
+    int mrope_section[3]; /* sums to rotary_dim / 2; without the key: as the reference's default acts on this size; all time
+                           * in a family without pictures */
     bool tie_word_embeddings; /* of the object that counts: top level for VLM, own level for text-only */
     int max_position_embeddings;
     int mtp_num_hidden_layers; /* 0: no head declared */
@@ -35,13 +43,15 @@ static inline size_t fore_linear_channels(const fore_text_config *t) {
            (size_t)t->linear_num_value_heads * (size_t)t->linear_value_head_dim;
 }
 
+enum { FORE_CONFIG_EOS = 16, FORE_CONFIG_DEEPSTACK = 64 };
+
 typedef struct fore_vision_config {
     int depth, hidden_size, intermediate_size, num_heads, in_channels, patch_size, temporal_patch_size, spatial_merge_size;
     int out_hidden_size, num_position_embeddings;
     double rope_theta; /* 10000 */
+    /* Blocks after which a merger of their own makes rows that are added after the first decoder layers; increasing. */
+    int deepstack_visual_indexes[FORE_CONFIG_DEEPSTACK], deepstack_count;
 } fore_vision_config;
-
-enum { FORE_CONFIG_EOS = 16 };
 
 typedef struct fore_config {
     const char *architecture; /* architectures[0], or "" */
@@ -56,7 +66,7 @@ typedef struct fore_config {
 } fore_config;
 
 /* Reads dir/config.json; strings and arrays live in the arena. FORE_ERR_UNSUPPORTED names the architecture, the setting
- * (rope_type, attn_output_gate false, hidden_act, layer_scale, dedicated MTP embeddings, quantisation, ...) and what is
+ * (rope_type, attn_output_gate false, hidden_act, layer_scale, sliding windows, quantisation, ...) and what is
  * supported. */
 fore_status fore_config_read(const char *dir, fore_arena *arena, fore_config *out, fore_error *err);
 /* The same from text; `what` names it in messages. */

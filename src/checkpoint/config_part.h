@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "checkpoint/config.h"
+#include "checkpoint/config_family.h"
 
 /* Bounds that keep products of two sizes, and of three with a small constant, within 63 bits. */
 enum { FORE_CONFIG_WIDTH = 1 << 24, FORE_CONFIG_HEADS = 1 << 14, FORE_CONFIG_LAYERS = 1 << 12 };
@@ -31,8 +32,7 @@ void fore_config_only(fore_config_part *p, const char *name, const char *fallbac
 
 /* mtp_num_hidden_layers, or its other name num_nextn_predict_layers; 0 without both. */
 int fore_config_mtp_layers(fore_config_part *p);
-/* moe: the model is a mixture of experts, which has other defaults and other keys. */
-void fore_config_read_text(fore_config_part *p, bool moe, fore_arena *arena, fore_text_config *out);
-void fore_config_read_vision(fore_config_part *p, fore_vision_config *out);
+void fore_config_read_text(fore_config_part *p, const fore_family *family, fore_arena *arena, fore_text_config *out);
+void fore_config_read_vision(fore_config_part *p, const fore_family *family, fore_vision_config *out);
 
 #endif

@@ -109,7 +109,7 @@ static void add_speed(cli_text *out, const cli_bench *b) {
     if (prompt.integer_operations > prompt.float_operations)
         cli_text_print(out, ", %.1f %% of the int8 peak", 100 * cli_bench_integer_share(b));
     cli_text_puts(out, "\n");
-    cli_text_print(out, "decode    %5.1f %% of the read       %9.2f tok/s   %.3g ms a token (spread %.2g), %.4g MB at %.1f GB/s\n",
+    cli_text_print(out, "decode    %5.1f %% of the read       %9.2f tok/s   %.3g ms a token (give or take %.2g), %.4g MB at %.1f GB/s\n",
                    100 * cli_bench_read_share(b), 1 / one, 1e3 * one, 1e3 * cli_series_spread(&b->token), bytes / 1e6, bytes / one / 1e9);
 }
 
@@ -179,13 +179,13 @@ static void add_profile(cli_text *out, const cli_bench_profile *p, const fore_ma
         const char *limit;
         double least = cli_bench_least(o, m, &limit), bytes = (double)(o->weight_bytes + o->state_bytes);
         double operations = o->float_operations + o->integer_operations, seconds = o->seconds > 0 ? o->seconds : 1e-9;
-        char share[32] = "";
-        if (*limit) snprintf(share, sizeof share, "%.0f %%", 100 * least / seconds);
+        char share[48] = "";
+        if (*limit) snprintf(share, sizeof share, " %7.0f %%  %s", 100 * least / seconds, limit);
         char name[40];
         if (i < p->count) snprintf(name, sizeof name, "  %s", o->name);
         else snprintf(name, sizeof name, "  a %s", p->step);
-        cli_text_print(out, "%-18s %9.3f %4.0f %% %9.2f %7.1f %7.1f %9s  %s\n", name, 1e3 * o->seconds / p->steps, 100 * o->seconds / p->seconds,
-                       bytes / p->steps / 1e6, bytes / seconds / 1e9, operations / seconds / 1e9, share, limit);
+        cli_text_print(out, "%-18s %9.3f %4.0f %% %9.2f %7.1f %7.1f%s\n", name, 1e3 * o->seconds / p->steps, 100 * o->seconds / p->seconds,
+                       bytes / p->steps / 1e6, bytes / seconds / 1e9, operations / seconds / 1e9, share);
     }
 }
 

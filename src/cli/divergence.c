@@ -41,8 +41,9 @@ static double log_sum(const float *row, int vocab, int *best) {
     *best = 0;
     for (int i = 1; i < vocab; i++)
         if (row[i] > row[*best]) *best = i;
-    double top = (double)row[*best], sum = 0;
-    for (int i = 0; i < vocab; i++) sum += exp((double)row[i] - top);
+    double top = (double)row[*best], sum = 1; /* its own share */
+    for (int i = 0; i < vocab; i++)
+        if (i != *best) sum += exp((double)row[i] - top);
     return top + log(sum);
 }
 

@@ -72,12 +72,15 @@ static void add_head(cli_text *out, const fore_model *model, const fore_model_in
 
 static void add_sizes(cli_text *out, const fore_model_info *info) {
     char width[32] = "";
-    if (!info->experts) snprintf(width, sizeof width, ", intermediate %d", info->intermediate_size);
+    char shared[64] = "none shared";
+    if (info->intermediate_size) snprintf(width, sizeof width, ", intermediate %d", info->intermediate_size);
+    if (info->shared_expert_intermediate_size)
+        snprintf(shared, sizeof shared, "a shared one of width %d", info->shared_expert_intermediate_size);
     add_row(out, "sizes", "hidden %d%s, vocabulary %d, context %d", info->hidden_size, width, info->vocab_size,
             info->context_length);
     if (info->experts)
-        add_row(out, "experts", "%d a layer of width %d, %d a token; a shared one of width %d", info->experts,
-                info->expert_intermediate_size, info->experts_per_token, info->shared_expert_intermediate_size);
+        add_row(out, "experts", "%d a layer of width %d, %d a token; %s", info->experts, info->expert_intermediate_size,
+                info->experts_per_token, shared);
 }
 
 typedef struct kept {

@@ -71,6 +71,7 @@ fore_status fore_draft_vocabulary_open(fore_model *m, const fore_model_options *
     if (bits != 0 && bits != 4 && bits != 8 && bits != 16)
         return fore_fail(err, FORE_ERR_INVALID, "model: draft_head_bits %d; expected 4, 8, 16 (the model's own weights) or 0 (chosen)", bits);
     if (asked < -1) return fore_fail(err, FORE_ERR_INVALID, "model: draft_vocabulary %d; expected a number of ids, -1 (all) or 0 (chosen)", asked);
+    m->fixed_draft_vocabulary = asked > 0;
     if (!m->mtp.attached || (bits == 16 && asked <= 0)) return FORE_OK;
     unsigned char *wanted = calloc((size_t)m->usable, 1);
     int32_t *ids = malloc((size_t)m->usable * sizeof *ids);
@@ -164,7 +165,7 @@ void fore_draft_words_add(fore_draft_words *w, const fore_model *m, int32_t id, 
     bool inside = w->places[id] >= 0;
     if (said) {
         w->outside += ((inside ? 0 : 1) - w->outside) * FRESH;
-        if (w->outside > TOO_MUCH) w->whole = true;
+        if (w->outside > TOO_MUCH) w->whole = !m->fixed_draft_vocabulary;
         else if (w->outside < ENOUGH) w->whole = false;
     }
     if (!inside) put(w, m, id);

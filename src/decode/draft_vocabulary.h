@@ -3,7 +3,7 @@
  *
  * A session watches how many of the tokens that are said its drafts could not have been: recent tokens count, about the last 32. When
  * that is more than half of them (a text in a script that the ranked ids lack), drafts are made by the model's own head until it is
- * less than a quarter again. */
+ * less than a quarter again; not where the caller said how many ids there are. */
 #ifndef FORE_DECODE_DRAFT_VOCABULARY_H
 #define FORE_DECODE_DRAFT_VOCABULARY_H
 

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/pool.h"
 #include "kernels/kern.h"
@@ -67,12 +66,32 @@ static uint64_t largest_cache(void) {
     return most;
 }
 
+/* The number in a file that holds one, after `key` when that is not empty; UINT64_MAX when it says none. */
+static uint64_t read_number(const char *path, const char *key) {
+    FILE *f = fopen(path, "re");
+    char line[128];
+    unsigned long long value = UINT64_MAX;
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%llu", &value) == 1) break;
+    if (f) fclose(f);
+    return value;
+}
+
+/* Bytes that this process may still take: what the system has, or the container's limit. */
+static uint64_t free_memory(void) {
+    uint64_t kilobytes = read_number("/proc/meminfo", "MemAvailable:");
+    uint64_t bytes = kilobytes < UINT64_MAX / 1024 ? kilobytes * 1024 : UINT64_MAX;
+    uint64_t limit = read_number("/sys/fs/cgroup/memory.max", ""), old = read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes", "");
+    if (old < limit) limit = old;
+    return limit < bytes ? limit : bytes;
+}
+
 /* Memory to read: four times the last-level cache where that is between sensible bounds, never more than a quarter of what is free. */
 static size_t read_bytes(uint64_t cache) {
     uint64_t bytes = cache > MOST_BYTES / 4 ? MOST_BYTES : 4 * cache;
-    long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t most = free_memory() / 4;
     if (bytes < LEAST_BYTES) bytes = LEAST_BYTES;
-    if (pages > 0 && page > 0 && bytes > (uint64_t)pages * (uint64_t)page / 4) bytes = (uint64_t)pages * (uint64_t)page / 4;
+    if (bytes > most) bytes = most;
     return (size_t)bytes / SLICE * SLICE;
 }
 

@@ -18,6 +18,7 @@ struct fore_model {
     fore_mtp mtp; /* the draft head; mtp.attached tells */
     char mtp_source[320];
     fore_draft_head draft_head; /* rows.N 0: drafts come from the network's own output head */
+    bool fixed_draft_vocabulary; /* the caller's number of ids: no session changes to the network's own head */
     fore_tokenizer *tokenizer;    /* owned; NULL when the folder has none */
     fore_template *chat_template; /* owned; NULL when there is none or it does not compile */
     fore_error template_error;    /* why chat_template is NULL */

@@ -22,7 +22,7 @@ static size_t reusable(const fore_session *s, const fore_prepared *p) {
 static fore_status see_images(fore_session *s, const fore_request *r, const fore_prepared *p, size_t reused, float **rows, size_t *count,
                               fore_error *err) {
     const fore_network *network = &s->model->network;
-    size_t C = (size_t)network->config.text.hidden_size, total = 0;
+    size_t C = fore_picture_columns(&network->config), total = 0;
     *rows = NULL;
     *count = 0;
     for (size_t i = 0; i < p->images; i++) total += p->pads[i];
@@ -140,6 +140,7 @@ fore_status fore_session_prefill(fore_session *s, const fore_request *r, const f
             .T = T,
             .embeddings = s->embeddings,
             .positions = {table, table + p->n, table + 2 * p->n},
+            .deepstack = splice->deepstack ? splice->deepstack + at : NULL,
             .hidden = s->hidden,
             .residual = s->residual,
             .stop = r->progress ? cancelled : NULL,

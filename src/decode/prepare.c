@@ -174,7 +174,8 @@ static fore_status check_images(const fore_model *m, const fore_request *r, fore
     if (!r->image_count) return FORE_OK;
     if (!m->network.config.has_vision)
         return fore_fail(err, FORE_ERR_UNSUPPORTED,
-                         "%s: a text-only model (no vision tower), and %zu picture%s given; use a vision-language checkpoint", m->dir,
+                         "%s: a text-only model (no vision tower), and %zu picture%s given; use a vision-language checkpoint, or graft a "
+                         "tower that was trained with this text model", m->dir,
                          r->image_count, r->image_count == 1 ? " was" : "s were");
     if (r->limits.image_count > 0 && r->image_count > (size_t)r->limits.image_count)
         return fore_fail(err, FORE_ERR_LIMIT, "request: %zu pictures, the limit is %d", r->image_count, r->limits.image_count);

@@ -15,6 +15,7 @@
 #include "forge/quantize_config.h"
 #include "forge/quantize_report.h"
 #include "forge/quantize_stream.h"
+#include "model/mtp.h"
 
 enum { MAX_CONFIG = 16 << 20, SLACK_BYTES = 32 << 20 };
 
@@ -104,7 +105,6 @@ static fore_status try_sidecar(work *w, const char *name) {
 }
 
 static fore_status find_sidecar(work *w, const cJSON *config) {
-    static const char *const usual[] = {"mtp.safetensors", "mtp/weights.safetensors", "model-mtp.safetensors"};
     const char *named = NULL;
     fore_status s = fore_json_string(fore_json_get(config, "mlx_lm_extra_tensors"), "mtp_file", NULL, &named, w->err);
     if (s) return fore_fail_prefix(w->err, s, "%s/%s: mlx_lm_extra_tensors", w->source, config_name);
@@ -112,7 +112,7 @@ static fore_status find_sidecar(work *w, const cJSON *config) {
         return fore_fail(w->err, FORE_ERR_FORMAT, "%s/%s: mlx_lm_extra_tensors.mtp_file: \"%.100s\" leaves the model's folder", w->source,
                          config_name, named);
     if (named) s = try_sidecar(w, named);
-    for (size_t i = 0; i < sizeof usual / sizeof *usual && !s && !w->sidecar; i++) s = try_sidecar(w, usual[i]);
+    for (int i = 0; i < FORE_MTP_SIDECARS && !s && !w->sidecar; i++) s = try_sidecar(w, fore_mtp_sidecars[i]);
     return s;
 }
 

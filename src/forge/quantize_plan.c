@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/quant.h"
+#include "model/mtp.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -38,9 +39,11 @@ static const struct leaf {
     {"self_attn.o_proj.weight", LINEAR},
     {"linear_attn.in_proj_qkv.weight", LINEAR},
     {"linear_attn.in_proj_z.weight", LINEAR},
+    {"linear_attn.in_proj_qkvz.weight", LINEAR},
     {"linear_attn.out_proj.weight", LINEAR},
     {"linear_attn.in_proj_a.weight", SMALL},
     {"linear_attn.in_proj_b.weight", SMALL},
+    {"linear_attn.in_proj_ba.weight", SMALL},
     {"mlp.gate_proj.weight", LINEAR},
     {"mlp.up_proj.weight", LINEAR},
     {"mlp.down_proj.weight", LINEAR},
@@ -59,15 +62,12 @@ static const struct leaf {
 }, vision_leaves[] = {
     {"attn.qkv.weight", LINEAR},
     {"attn.proj.weight", LINEAR},
-    {"mlp.linear_fc1.weight", LINEAR},
-    {"mlp.linear_fc2.weight", LINEAR},
-    {"merger.linear_fc1.weight", LINEAR},
-    {"merger.linear_fc2.weight", LINEAR},
+    {"linear_fc1.weight", LINEAR}, /* of blocks and mergers */
+    {"linear_fc2.weight", LINEAR},
     {"patch_embed.proj.weight", PATCHES},
     {"pos_embed.weight", POSITIONS},
 };
 
-static const char *const draft_prefixes[] = {"mtp.", "language_model.mtp.", "model.mtp.", "model.language_model.mtp."};
 static const char *const vision_prefixes[] = {"model.visual.", "visual.", "vision_tower.", "model.vision_tower."};
 static const char *const parts[] = {"gate_proj", "up_proj", "down_proj"};
 
@@ -89,7 +89,7 @@ static const char *prefix_of(const char *name, const char *const *prefixes, size
 }
 
 static region region_of(const char *name) {
-    if (prefix_of(name, draft_prefixes, COUNT(draft_prefixes))) return DRAFT;
+    if (prefix_of(name, fore_mtp_prefixes, FORE_MTP_PREFIXES)) return DRAFT;
     return prefix_of(name, vision_prefixes, COUNT(vision_prefixes)) ? VISION : TEXT;
 }
 
@@ -123,7 +123,7 @@ static kind kind_of(const char *name, region r) {
     size_t count = r == VISION ? COUNT(vision_leaves) : COUNT(text_leaves), stem, part;
     for (size_t i = 0; i < count; i++)
         if (has_leaf(name, leaves[i].name)) return leaves[i].kind;
-    const char *prefix = r == DRAFT ? prefix_of(name, draft_prefixes, COUNT(draft_prefixes)) : NULL;
+    const char *prefix = r == DRAFT ? prefix_of(name, fore_mtp_prefixes, FORE_MTP_PREFIXES) : NULL;
     if (prefix && !strcmp(name + strlen(prefix), "fc.weight")) return FC;
     return r != VISION && is_numbered(name, &stem, &part) ? NUMBERED : OTHER;
 }
@@ -250,7 +250,8 @@ static fore_quantize_job *add_job(maker *m, const char *name, int dims, const ui
     for (size_t i = 0; i < count; i++) {
         j->rows += pieces[i].rows;
         uint64_t all = rows_of(pieces[i].from), bytes = pieces[i].from->bytes;
-        j->source_bytes += pieces[i].rows == all ? bytes : bytes / all * pieces[i].rows;
+        if (pieces[i].across) j->source_bytes += bytes / all / pieces[i].across * j->K * pieces[i].rows;
+        else j->source_bytes += pieces[i].rows == all ? bytes : bytes / all * pieces[i].rows;
     }
     return j;
 }
@@ -259,7 +260,7 @@ static fore_quantize_job *add_job(maker *m, const char *name, int dims, const ui
 static fore_quantize_job *add_whole(maker *m, const fore_entry *e, const char *name) {
     fore_quantize_piece *piece = new_pieces(m, 1);
     if (!piece) return NULL;
-    *piece = (fore_quantize_piece){e, 0, rows_of(e)};
+    *piece = (fore_quantize_piece){.from = e, .rows = rows_of(e)};
     return add_job(m, name, e->dims, e->shape, piece, 1);
 }
 
@@ -282,7 +283,7 @@ static fore_status split_half(maker *m, const fore_entry *e, size_t stem, size_t
     fore_quantize_piece *pieces = new_pieces(m, (size_t)E);
     char *name = pieces ? stack_name(m, e->name, stem, half) : NULL;
     if (!name) return FORE_ERR_NOMEM;
-    for (uint64_t i = 0; i < E; i++) pieces[i] = (fore_quantize_piece){e, (2 * i + half) * N, N};
+    for (uint64_t i = 0; i < E; i++) pieces[i] = (fore_quantize_piece){.from = e, .row = (2 * i + half) * N, .rows = N};
     return decide(m, add_job(m, name, 3, shape, pieces, (size_t)E), bits, why);
 }
 
@@ -325,7 +326,7 @@ static fore_status stack_experts(maker *m, const char *name, size_t stem, int E,
         if (!stack) return FORE_ERR_NOMEM;
         for (int e = 0; e < E; e++) {
             const fore_entry *x = find_expert(m, name, stem, part, e);
-            pieces[e] = (fore_quantize_piece){x, 0, x->shape[0]};
+            pieces[e] = (fore_quantize_piece){.from = x, .rows = x->shape[0]};
             m->taken[x - base] = true;
         }
         const uint64_t shape[3] = {(uint64_t)E, pieces[0].from->shape[0], pieces[0].from->shape[1]};
@@ -347,6 +348,43 @@ static fore_status refuse_quantised(const maker *m, const fore_entry *e) {
     return FORE_OK;
 }
 
+static bool is_shaped(const fore_entry *e, int a, int b, int c) {
+    return e && e->dims == 3 && e->shape[0] == (uint64_t)a && e->shape[1] == (uint64_t)b && e->shape[2] == (uint64_t)c;
+}
+
+/* Fused experts of which both tensors are transposed, as the files of Qwen3-VL have them: their last axis is not the one along
+ * which weights are summed. */
+static bool is_transposed(const maker *m, const fore_entry *e, kind k) {
+    static const char up[] = "experts.gate_up_proj", down[] = "experts.down_proj";
+    const fore_text_config *t = &m->config->text;
+    char name[512];
+    int stem = (int)(strlen(e->name) - strlen(k == FUSED ? up : down));
+    int n = snprintf(name, sizeof name, "%.*s%s", stem, e->name, k == FUSED ? down : up);
+    const fore_entry *other = n > 0 && (size_t)n < sizeof name ? fore_store_find(m->from, name) : NULL;
+    const fore_entry *gate_up = k == FUSED ? e : other, *back = k == FUSED ? other : e;
+    return is_shaped(gate_up, t->num_experts, t->hidden_size, 2 * t->moe_intermediate_size) &&
+           is_shaped(back, t->num_experts, t->moe_intermediate_size, t->hidden_size);
+}
+
+/* Columns column .. column+N-1 of every expert's matrix [K,across], as rows of a stack. */
+static fore_status turn_part(maker *m, const fore_entry *e, size_t stem, size_t part, uint64_t column, uint64_t N, int bits,
+                             const char *why) {
+    uint64_t E = e->shape[0], K = e->shape[1], across = e->shape[2], shape[3] = {E, N, K};
+    fore_quantize_piece *pieces = new_pieces(m, (size_t)E);
+    char *name = pieces ? stack_name(m, e->name, stem, part) : NULL;
+    if (!name) return FORE_ERR_NOMEM;
+    for (uint64_t i = 0; i < E; i++)
+        pieces[i] = (fore_quantize_piece){.from = e, .row = column, .rows = N, .across = across, .skip = i * K * across};
+    return decide(m, add_job(m, name, 3, shape, pieces, (size_t)E), bits, why);
+}
+
+static fore_status add_transposed(maker *m, const fore_entry *e, kind k, int bits, const char *why) {
+    size_t stem = strlen(e->name) - strlen(k == FUSED ? "experts.gate_up_proj" : "experts.down_proj");
+    uint64_t N = k == FUSED ? e->shape[2] / 2 : e->shape[2];
+    fore_status s = turn_part(m, e, stem, k == FUSED ? 0 : 2, 0, N, bits, why);
+    return s || k != FUSED ? s : turn_part(m, e, stem, 1, N, N, bits, why);
+}
+
 static fore_status plan_entry(maker *m, const fore_entry *e) {
     region r = region_of(e->name);
     kind k = kind_of(e->name, r);
@@ -356,6 +394,7 @@ static fore_status plan_entry(maker *m, const fore_entry *e) {
     int bits = bits_of(m, r, k, &why);
     bool experts = k == FUSED || k == DOWN || k == NUMBERED;
     bool fused = k == FUSED || k == DOWN;
+    if (fused && bits && is_transposed(m, e, k)) return add_transposed(m, e, k, bits, why);
     int E = m->config->text.num_experts, want = k == STACK || fused ? 3 : 2;
     if (e->dims != want || (fused && (e->shape[0] != (uint64_t)E || !e->bytes)) || (k == FUSED && e->shape[1] % 2) ||
         (experts && !bits)) {

@@ -16,10 +16,12 @@
 
 enum { FORE_QUANTIZE_TENSORS = 3 }; /* of a quantised matrix: M.weight, M.scales, M.biases */
 
-/* Rows row .. row+rows-1 of a source tensor that is seen as a matrix [*,K]. */
+/* Rows row .. row+rows-1 of a source tensor that is seen as a matrix [*,K]. Or, of a transposed one, as rows: columns row ..
+ * row+rows-1 of the matrix [K,across] that begins `skip` elements into the tensor. */
 typedef struct fore_quantize_piece {
     const fore_entry *from; /* borrowed from a store */
     uint64_t row, rows;
+    uint64_t across, skip; /* across 0: not transposed */
 } fore_quantize_piece;
 
 /* One tensor of the output, or the three of a quantised matrix. */

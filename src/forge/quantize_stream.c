@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "kernels/half.h"
 #include "kernels/quant.h"
+#include "kernels/turn.h"
 
 enum { BLOCK_BYTES = 8 << 20, TASK_WEIGHTS = 1 << 16 };
 
@@ -26,6 +27,7 @@ typedef struct block {
     const fore_quantize_job *job;
     fore_dtype dtype;
     const unsigned char *from; /* [rows,K] */
+    unsigned char *turned;     /* room for as many, when some piece is transposed */
     uint64_t rows, task_rows;
     unsigned char *q, *scales, *biases;
     sums *of;            /* [tasks] */
@@ -126,8 +128,39 @@ static fore_status quantize_block(const fore_quantize_stream *st, block *b, cons
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
+/* Rows r .. r+rows-1 of a piece, which lie together: in the file, or turned into the room given. */
+static const unsigned char *piece_rows(const fore_quantize_job *j, const fore_quantize_piece *p, uint64_t r, uint64_t rows, void *room) {
+    size_t size = width(p->from->dtype);
+    if (!p->across) return p->from->data + (p->row + r) * j->K * size;
+    const unsigned char *from = p->from->data + (p->skip + p->row + r) * size;
+    if (size == 4) fore_turn_32(room, from, j->K, p->across, rows);
+    else fore_turn_16(room, from, j->K, p->across, rows);
+    return room;
+}
+
+static bool is_turned(const fore_quantize_job *j) { return j->pieces[0].across != 0; }
+
+/* A matrix that stays as it is, but for its axes. */
+static fore_status copy_turned(fore_quantize_stream *st, const fore_quantize_job *j, const fore_folder_file *file, uint64_t at,
+                               fore_error *err) {
+    enum { ROWS = 64 };
+    size_t row = j->K * width(j->dtype);
+    unsigned char *room = malloc(ROWS * row);
+    fore_status s = room ? FORE_OK : fore_fail_nomem(err, j->name);
+    for (size_t i = 0; i < j->piece_count; i++)
+        for (uint64_t r = 0, rows; r < j->pieces[i].rows && !s; r += rows, at += rows * row) {
+            rows = j->pieces[i].rows - r < ROWS ? j->pieces[i].rows - r : ROWS;
+            s = fore_quantize_stream_step(st, err);
+            if (!s) s = fore_folder_write_at(file, at, piece_rows(j, &j->pieces[i], r, rows, room), (size_t)(rows * row), err);
+            st->done += rows * row;
+        }
+    free(room);
+    return s;
+}
+
 static fore_status copy_job(fore_quantize_stream *st, const fore_quantize_job *j, const fore_folder_file *file, uint64_t at,
                             fore_error *err) {
+    if (is_turned(j)) return copy_turned(st, j, file, at, err);
     for (size_t i = 0; i < j->piece_count; i++) {
         const fore_quantize_piece *p = &j->pieces[i];
         uint64_t row = p->rows && j->source_bytes ? j->source_bytes / j->rows : 0;
@@ -165,12 +198,12 @@ static fore_status stream_rows(fore_quantize_stream *st, block *b, uint64_t most
         uint64_t row_bytes = j->K * width(b->dtype);
         for (uint64_t r = 0; r < p->rows; r += b->rows) {
             b->rows = p->rows - r < most ? p->rows - r : most;
-            b->from = p->from->data + (p->row + r) * row_bytes;
+            b->from = piece_rows(j, p, r, b->rows, b->turned);
             fore_status s = fore_quantize_stream_step(st, err);
             if (!s) s = quantize_block(st, b, p, p->row + r, total, err);
             if (!s) s = write_block(file, b, at, written, err);
             if (s) return s;
-            fore_map_release(b->from, (size_t)(b->rows * row_bytes));
+            if (!p->across) fore_map_release(b->from, (size_t)(b->rows * row_bytes));
             written += b->rows;
             st->done += b->rows * row_bytes;
         }
@@ -189,8 +222,9 @@ static fore_status quantize_job(fore_quantize_stream *st, const fore_quantize_jo
     b.biases = malloc((size_t)(most * affine_row(j)));
     b.of = malloc(tasks * sizeof *b.of);
     b.status = malloc(tasks * sizeof *b.status);
+    b.turned = is_turned(j) ? malloc((size_t)(most * j->K) * width(j->dtype)) : NULL;
     sums total = {0, 0};
-    fore_status s = b.q && b.scales && b.biases && b.of && b.status ? FORE_OK : fore_fail_nomem(err, "rows to be quantised");
+    fore_status s = b.q && b.scales && b.biases && b.of && b.status && (b.turned || !is_turned(j)) ? FORE_OK : fore_fail_nomem(err, "rows to be quantised");
     if (!s) s = stream_rows(st, &b, most, file, at, &total, err);
     *error = total.weights > 0 ? sqrt(total.error / total.weights) : 0;
     free(b.q);
@@ -198,6 +232,7 @@ static fore_status quantize_job(fore_quantize_stream *st, const fore_quantize_jo
     free(b.biases);
     free(b.of);
     free(b.status);
+    free(b.turned);
     return s;
 }
 

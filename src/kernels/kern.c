@@ -2,6 +2,9 @@
 #include "kernels/kern.h"
 
 #include <string.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 
 #include "kernels/ref.h"
 #include "kernels/sets.h"
@@ -11,6 +14,7 @@ static const fore_kern ref_set = {
     .mm_f32 = fore_ref_mm_f32,
     .mm_bf16 = fore_ref_mm_bf16,
     .mm_f16 = fore_ref_mm_f16,
+    .mm_across = fore_ref_mm_across,
     .quantize_rows = fore_ref_quantize_rows,
     .mm_q4 = fore_ref_mm_q,
     .mm_q8 = fore_ref_mm_q,
@@ -39,6 +43,8 @@ int fore_kern_list(const fore_kern *list[8]) {
     list[n++] = &ref_set;
 #if defined(__aarch64__)
     list[n++] = &fore_kern_neon; /* part of every aarch64 */
+    const unsigned long dot_products = 1ul << 20; /* HWCAP_ASIMDDP of Linux */
+    if (getauxval(AT_HWCAP) & dot_products) list[n++] = &fore_kern_neondot;
 #elif defined(__x86_64__)
     /* F16C, which the sets also use, came before AVX2 in every processor (clang 14 cannot ask for it). */
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return n;

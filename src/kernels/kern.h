@@ -71,13 +71,16 @@ typedef struct fore_qrows {
 } fore_qrows;
 
 typedef struct fore_kern {
-    const char *name; /* "ref", "avx2", "avx512", "avx512vnni", "neon" */
+    const char *name; /* "ref", "avx2", "avx512", "avx512vnni", "neon", "neondot" */
 
     /* y[t*ldy + n] = lanes16_k x[t*ldx + k] * W[n*K + k] for t < T, n0 <= n < n1. W is little-endian, any alignment
      * (K and N any size >= 1); y overlaps nothing. bf16 and f16 widen exactly. */
     void (*mm_f32)(float *y, size_t ldy, const float *x, size_t ldx, const void *W, int T, int n0, int n1, int K);
     void (*mm_bf16)(float *y, size_t ldy, const float *x, size_t ldx, const void *W, int T, int n0, int n1, int K);
     void (*mm_f16)(float *y, size_t ldy, const float *x, size_t ldx, const void *W, int T, int n0, int n1, int K);
+    /* The same bits from transposed weights: W[k*across + n] stands where W[n*K + k] stands above. Made for few rows. */
+    void (*mm_across)(float *y, size_t ldy, const float *x, size_t ldx, const void *W, fore_dtype dtype, int across, int T, int n0,
+                      int n1, int K);
     /* Rows of K, group by group, m = the largest |x| of the group:
      * not all finite: scale = sum = NaN, q = 0; m < 2^-100: scale = sum = +0, q = 0;
      * else scale = m / 127, q = x * (127 / m) rounded to the nearest integer, ties to even. */
@@ -127,8 +130,8 @@ typedef struct fore_kern {
     size_t (*argmax)(const float *x, size_t n);
 } fore_kern;
 
-/* The best table of this machine, or the named one ("ref", "avx2", "avx512", "avx512vnni", "neon"; NULL or "" for
- * the best).
+/* The best table of this machine, or the named one ("ref", "avx2", "avx512", "avx512vnni", "neon", "neondot";
+ * NULL or "" for the best).
  * FORE_ERR_UNSUPPORTED names the sets that this machine has. *out is static and read-only. */
 fore_status fore_kern_get(const char *isa, const fore_kern **out, fore_error *err);
 /* The tables that this machine can run, reference first; returns how many. */

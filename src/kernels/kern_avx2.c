@@ -20,6 +20,7 @@ enum { V16_MMQ_STREAM_ROWS = 4, V16_MMQ_DIRECT = 8, V16_MMQ_ROWS = 4, V16_MMQ_PA
 #include "kernels/v16_elementwise.h"
 #include "kernels/v16_norm.h"
 #include "kernels/v16_matmul.h"
+#include "kernels/v16_across.h"
 #include "kernels/v16_attend.h"
 #include "kernels/v16_delta.h"
 #include "kernels/v16_quantize.h"

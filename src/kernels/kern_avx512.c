@@ -14,13 +14,14 @@ enum { V16_SCORE_ROWS = 12, V16_SCORE_PANELS = 2 };
 enum { V16_VALUE_ROWS = 6, V16_VALUE_CHUNKS = 4 };
 enum { V16_DELTA_COLUMNS = 4 };
 
-#define V16_MMQ_FEW(X) X(1, 4) X(2, 4) X(3, 4) X(4, 4) X(5, 2) X(6, 2) X(7, 2) X(8, 2)
+#define V16_MMQ_FEW(X) X(1, 4) X(2, 4) X(3, 4) X(4, 4) X(5, 2) X(6, 2) X(7, 1) X(8, 1)
 enum { V16_MMQ_STREAM_ROWS = 8, V16_MMQ_DIRECT = 16, V16_MMQ_ROWS = 6, V16_MMQ_PANELS = 2 };
 #define V16_MMQ_TILED(X) X(1) X(2) X(3) X(4) X(5) X(6)
 
 #include "kernels/v16_elementwise.h"
 #include "kernels/v16_norm.h"
 #include "kernels/v16_matmul.h"
+#include "kernels/v16_across.h"
 #include "kernels/v16_attend.h"
 #include "kernels/v16_delta.h"
 #include "kernels/v16_quantize.h"

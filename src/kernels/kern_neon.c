@@ -1,4 +1,5 @@
-/* The NEON set: 32 registers of 4 lanes, so that six accumulators of 16 lanes fill 24 of them. */
+/* The NEON sets, without the dot product extension and with it, whose own entries are in mm_neondot.c: 32 registers of 4
+ * lanes, so that six accumulators of 16 lanes fill 24 of them. */
 #include "kernels/v16_neon.h"
 #include "kernels/v16_math.h"
 
@@ -20,6 +21,7 @@ enum { V16_MMQ_STREAM_ROWS = 2, V16_MMQ_DIRECT = 8, V16_MMQ_ROWS = 2, V16_MMQ_PA
 #include "kernels/v16_elementwise.h"
 #include "kernels/v16_norm.h"
 #include "kernels/v16_matmul.h"
+#include "kernels/v16_across.h"
 #include "kernels/v16_attend.h"
 #include "kernels/v16_delta.h"
 #include "kernels/v16_quantize.h"
@@ -29,3 +31,4 @@ enum { V16_MMQ_STREAM_ROWS = 2, V16_MMQ_DIRECT = 8, V16_MMQ_ROWS = 2, V16_MMQ_PA
 #include "kernels/v16_set.h"
 
 const fore_kern fore_kern_neon = {V16_SET("neon", v16_mm_q4, v16_mm_q8)};
+const fore_kern fore_kern_neondot = {V16_SET("neondot", fore_mm_q4_neondot, fore_mm_q8_neondot)};

@@ -5,7 +5,7 @@ FORE_INLINE v16i v16i_add_dot(v16i sum, v16b w, v16b x) { return _mm512_dpbusd_e
 FORE_INLINE void v16i_pin(v16i *sum) { __asm__("" : "+v"(*sum)); }
 
 #define V16_MMQ_DOT
-#define V16_MMQ_FEW(X) X(1, 4) X(2, 4) X(3, 4) X(4, 4) X(5, 2) X(6, 2) X(7, 2) X(8, 2)
+#define V16_MMQ_FEW(X) X(1, 4) X(2, 4) X(3, 4) X(4, 4) X(5, 3) X(6, 3) X(7, 3) X(8, 3)
 enum { V16_MMQ_STREAM_ROWS = 8, V16_MMQ_DIRECT = 24, V16_MMQ_ROWS = 8, V16_MMQ_PANELS = 3 };
 #define V16_MMQ_TILED(X) X(5) X(6) X(7) X(8)
 

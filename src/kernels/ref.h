@@ -8,6 +8,8 @@
 void fore_ref_mm_f32(float *y, size_t ldy, const float *x, size_t ldx, const void *W, int T, int n0, int n1, int K);
 void fore_ref_mm_bf16(float *y, size_t ldy, const float *x, size_t ldx, const void *W, int T, int n0, int n1, int K);
 void fore_ref_mm_f16(float *y, size_t ldy, const float *x, size_t ldx, const void *W, int T, int n0, int n1, int K);
+void fore_ref_mm_across(float *y, size_t ldy, const float *x, size_t ldx, const void *W, fore_dtype dtype, int across, int T, int n0,
+                        int n1, int K);
 void fore_ref_quantize_rows(const fore_qrows *to, const float *x, size_t ldx, int T, int K, int group);
 void fore_ref_mm_q(float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, int T, int n0, int n1);
 void fore_ref_widen_bf16(float *y, const void *x, size_t n);

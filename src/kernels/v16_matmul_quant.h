@@ -41,6 +41,11 @@ FORE_INLINE size_t v16_mmq_head(const int form) {
     return form == V16_Q4 || form == V16_Q8 ? V16_MMQ_HEAD : V16_MMQ_SPREAD_HEAD;
 }
 
+#ifndef V16_MMQ_SIGNED
+#define v16b_signed(weight) (weight)
+#define v16i_start(q, n) v16i_zero()
+#endif
+
 /* sum[r,b] += the products of a step, R rows with B panels that lie `panel` bytes apart. */
 #ifdef V16_MMQ_DOT
 FORE_INLINE void v16_mmq_products(const int form, const int R, const int B, v16i *sum, const unsigned char *w,
@@ -64,7 +69,10 @@ FORE_INLINE void v16_mmq_products(const int form, const int R, const int B, v16i
     } else {
         FORE_UNROLL for (int k = 0; k < V16_MMQ_STEP; k += 4) {
             v16b weight[V16_MMQ_MOST];
-            FORE_UNROLL for (int b = 0; b < B; b++) weight[b] = v16b_load(w + (size_t)b * panel + 16 * k);
+            FORE_UNROLL for (int b = 0; b < B; b++) {
+                weight[b] = v16b_load(w + (size_t)b * panel + 16 * k);
+                if (form == V16_Q8 || form == V16_SPREAD8) weight[b] = v16b_signed(weight[b]);
+            }
             FORE_UNROLL for (int r = 0; r < R; r++) {
                 v16b in = v16b_same4(x + (size_t)r * row + k);
                 FORE_UNROLL for (int b = 0; b < B; b++) sum[r * B + b] = v16i_add_dot(sum[r * B + b], weight[b], in);
@@ -114,14 +122,17 @@ FORE_INLINE v16 v16_mmq_affine(const int form, bool bf16, const unsigned char *h
  * panels (from `end` on) for those of the next B. */
 FORE_INLINE void v16_mmq_tile(const int form, const int R, const int B, float *acc, const fore_qrows *x,
                               const unsigned char *w, size_t panel, size_t groups, size_t group, bool bf16,
-                              const bool ahead) {
+                              bool ahead) {
     const int8_t *q = x->q;
     const float *by = x->scale, *add = x->sum;
     const size_t row = x->row, stride = x->groups;
     const unsigned char *end = w + panel;
     for (size_t g = 0; g < groups; g++) {
         v16i sum[V16_MMQ_MOST];
-        FORE_UNROLL for (int i = 0; i < R * B; i++) sum[i] = v16i_zero();
+        FORE_UNROLL for (int r = 0; r < R; r++) {
+            v16i start = form == V16_Q8 || form == V16_SPREAD8 ? v16i_start(q + (size_t)r * row, group) : v16i_zero();
+            FORE_UNROLL for (int b = 0; b < B; b++) sum[r * B + b] = start;
+        }
         const unsigned char *head = w;
         const size_t later = V16_MMQ_AHEAD + ((size_t)(end - w) <= V16_MMQ_AHEAD ? (size_t)(B - 1) * panel : 0);
         if (ahead) {
@@ -181,10 +192,7 @@ FORE_INLINE void v16_mmq_stream(const int form, const int R, const int B, float 
         from = t < T - (size_t)R ? t : T - (size_t)R;
         fore_qrows rows = v16_mmq_from(x, from, 0, group);
         FORE_UNROLL for (int i = 0; i < R * B; i++) v16_store(acc + 16 * i, v16_zero());
-        if (t == 0)
-            v16_mmq_tile(form, R, B, acc, &rows, w, panel, groups, group, bf16, true);
-        else
-            v16_mmq_tile(form, R, B, acc, &rows, w, panel, groups, group, bf16, false);
+        v16_mmq_tile(form, R, B, acc, &rows, w, panel, groups, group, bf16, t == 0);
         v16_mmq_finish(B, y + from * ldy + n, ldy, last, acc, (size_t)R);
     }
 }

@@ -1,4 +1,5 @@
-/* Gated full attention with partial rotary and grouped heads (transformers Qwen3_5Attention.forward). */
+/* Full attention with partial rotary and grouped heads, its output gated or not (transformers Qwen3_5Attention.forward,
+ * Qwen3VLTextAttention.forward). */
 #include "model/profile.h"
 #include "model/trunk.h"
 
@@ -11,14 +12,18 @@ typedef struct attention_job {
     const fore_pass *pass;
     const fore_layer *layer;
     fore_layer_state *state;
-    float *q; /* [T, H, 2, D]: query, gate; rows before pass->from are not computed */
+    float *q; /* [T, H, 2, D]: query, gate; [T, H, D] without a gate; rows before pass->from are not computed */
     float *k; /* [T, K, D] */
     float *v; /* [T, K, D] */
     float *o; /* [T, H, D] */
 } attention_job;
 
+/* Floats of a head in j.q: the gate, if there is one, follows the query. */
+static size_t query_stride(const fore_text_config *t) { return (size_t)t->head_dim * (t->output_gate ? 2 : 1); }
+
 size_t fore_attention_columns(const fore_text_config *t) {
-    return (size_t)t->head_dim * (3 * (size_t)t->num_attention_heads + 2 * (size_t)t->num_key_value_heads);
+    size_t D = (size_t)t->head_dim;
+    return (size_t)t->num_attention_heads * (query_stride(t) + D) + 2 * (size_t)t->num_key_value_heads * D;
 }
 
 /* Norm and rope of queries and keys, then keys and values into the state. */
@@ -29,17 +34,17 @@ static void prepare_task(void *context, int first, int rows, int worker) {
     const fore_text_config *t = p->text;
     const fore_kern *kern = p->engine->kern;
     int D = t->head_dim, H = t->num_attention_heads, K = t->num_key_value_heads, half = t->rotary_dim / 2;
-    size_t q_row = (size_t)H * 2 * (size_t)D, kv_row = (size_t)K * (size_t)D;
+    size_t q_head = query_stride(t), q_row = (size_t)H * q_head, kv_row = (size_t)K * (size_t)D;
     float *q = j->q + (size_t)first * q_row, *k = j->k + (size_t)first * kv_row;
     for (int r = 0; r < rows; r++) {
         float *qr = q + (size_t)r * q_row, *kr = k + (size_t)r * kv_row;
-        if (first + r >= p->from) kern->rms_norm(qr, 2 * (size_t)D, qr, 2 * (size_t)D, j->layer->q_norm, H, D, t->rms_norm_eps);
+        if (first + r >= p->from) kern->rms_norm(qr, q_head, qr, q_head, j->layer->q_norm, H, D, t->rms_norm_eps);
         kern->rms_norm(kr, (size_t)D, kr, (size_t)D, j->layer->k_norm, K, D, t->rms_norm_eps);
     }
     const float *cos = p->scratch->cos + (size_t)first * (size_t)half, *sin = p->scratch->sin + (size_t)first * (size_t)half;
     int skip = p->from > first ? p->from - first : 0;
     if (skip < rows)
-        kern->rope(q + (size_t)skip * q_row, q_row, 2 * (size_t)D, rows - skip, H, half, cos + skip * half, sin + skip * half);
+        kern->rope(q + (size_t)skip * q_row, q_row, q_head, rows - skip, H, half, cos + skip * half, sin + skip * half);
     kern->rope(k, kv_row, (size_t)D, rows, K, half, cos, sin);
     for (int r = 0; r < rows; r++) {
         int position = p->start + first + r;
@@ -60,8 +65,8 @@ static void attend_task(void *context, int index, int worker) {
     int D = t->head_dim, H = t->num_attention_heads, K = t->num_key_value_heads, G = H / K;
     int head = index % K, first = p->from + index / K * ATTEND_ROWS;
     int rows = p->T - first < ATTEND_ROWS ? p->T - first : ATTEND_ROWS;
-    size_t q_row = (size_t)H * 2 * (size_t)D, o_row = (size_t)H * (size_t)D;
-    float *q = j->q + (size_t)first * q_row + (size_t)head * (size_t)G * 2 * (size_t)D;
+    size_t q_head = query_stride(t), q_row = (size_t)H * q_head, o_row = (size_t)H * (size_t)D;
+    float *q = j->q + (size_t)first * q_row + (size_t)head * (size_t)G * q_head;
     float *o = j->o + (size_t)first * o_row + (size_t)head * (size_t)G * (size_t)D;
     fore_attend a = {
         .q = q,
@@ -69,7 +74,7 @@ static void attend_task(void *context, int index, int worker) {
         .k = j->state->k + fore_state_key_at(p->state, D, head, 0, 0),
         .v = j->state->v + (size_t)head * (size_t)p->state->capacity * (size_t)D,
         .q_row = q_row,
-        .q_head = 2 * (size_t)D,
+        .q_head = q_head,
         .o_row = o_row,
         .o_head = (size_t)D,
         .v_row = (size_t)D,
@@ -82,10 +87,10 @@ static void attend_task(void *context, int index, int worker) {
         .scratch = p->scratch->worker + (size_t)worker * p->scratch->worker_floats,
     };
     p->engine->kern->attend(&a);
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows && t->output_gate; r++)
         for (int g = 0; g < G; g++) /* the gate is a sigmoid here, a silu in the linear layers */
             p->engine->kern->sigmoid_mul(o + (size_t)r * o_row + (size_t)g * (size_t)D,
-                                         q + (size_t)r * q_row + (size_t)g * 2 * (size_t)D + (size_t)D, (size_t)D);
+                                         q + (size_t)r * q_row + (size_t)g * q_head + (size_t)D, (size_t)D);
 }
 
 /* Keys and values that the pass reads, each counted once. */
@@ -106,10 +111,10 @@ void fore_attention(const fore_pass *p, const fore_layer *layer, fore_layer_stat
     size_t T = (size_t)p->T;
     attention_job j = {.pass = p, .layer = layer, .state = state};
     j.q = p->scratch->wide;
-    j.k = j.q + T * (size_t)H * 2 * (size_t)D;
+    size_t q_row = (size_t)H * query_stride(t), from = (size_t)p->from;
+    j.k = j.q + T * q_row;
     j.v = j.k + T * (size_t)K * (size_t)D;
     j.o = j.v + T * (size_t)K * (size_t)D;
-    size_t q_row = (size_t)H * 2 * (size_t)D, from = (size_t)p->from;
     int asked = p->T - p->from; /* rows whose branch is wanted */
     const fore_product in[3] = {
         {&layer->k_proj, layer->k_bias, j.k, (size_t)K * (size_t)D},

@@ -181,6 +181,19 @@ void fore_bind_slices(fore_binder *b, fore_experts *out, int E, int rows, int ro
     }
 }
 
+void fore_bind_columns(fore_binder *b, fore_experts *out, int E, int K, int columns, int column0, int N, const char *format, ...) {
+    FORMAT(name);
+    char full[NAME];
+    const uint64_t shape[3] = {(uint64_t)E, (uint64_t)K, (uint64_t)columns};
+    snprintf(full, sizeof full, "%s%s", b->prefix, name);
+    const fore_entry *e = find_floats(b, full, 3, shape);
+    if (!e) return;
+    size_t size = e->dtype == FORE_DTYPE_F32 ? 4 : 2;
+    *out = (fore_experts){.first = {.data = e->data + (size_t)column0 * size, .dtype = e->dtype, .N = N, .K = K},
+                          .stride = (size_t)K * (size_t)columns * size,
+                          .across = columns};
+}
+
 static float *widened(fore_binder *b, const fore_entry *e) {
     size_t n = 1;
     for (int d = 0; d < e->dims; d++) n *= (size_t)e->shape[d];

@@ -15,6 +15,7 @@ typedef struct fore_experts {
     fore_weight first;       /* the first expert's */
     size_t stride;           /* bytes from one expert's data to the next one's */
     const fore_weight *each; /* [E]; NULL: slices */
+    int across;              /* not 0: stored transposed, [K, across] of which the N columns from data on are the matrix */
 } fore_experts;
 
 static inline fore_weight fore_expert_at(const fore_experts *experts, int e) {
@@ -42,6 +43,9 @@ void fore_bind_shape(fore_binder *b, fore_weight *out, int N, int K, int dims, c
 void fore_bind_matrix(fore_binder *b, fore_weight *out, int N, int K, const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* Rows row0 .. row0+N-1 of each of the E matrices of a tensor [E,rows,K]; E*rows need not fit an int. */
 void fore_bind_slices(fore_binder *b, fore_experts *out, int E, int rows, int row0, int N, int K, const char *format, ...)
+    __attribute__((format(printf, 8, 9)));
+/* Columns column0 .. column0+N-1 of each of the E matrices of a tensor [E,K,columns], not quantised, as matrices [N,K]. */
+void fore_bind_columns(fore_binder *b, fore_experts *out, int E, int K, int columns, int column0, int N, const char *format, ...)
     __attribute__((format(printf, 8, 9)));
 /* A vector of n, widened; plus is added to each element (1 for a zero-centred norm). */
 void fore_bind_vector(fore_binder *b, const float **out, int n, float plus, const char *format, ...)

@@ -21,8 +21,57 @@ typedef struct delta_job {
 } delta_job;
 
 size_t fore_deltanet_columns(const fore_text_config *t) {
-    size_t nv = (size_t)t->linear_num_value_heads;
-    return 2 * fore_linear_channels(t) + 2 * nv * (size_t)t->linear_value_head_dim + 4 * nv;
+    size_t nv = (size_t)t->linear_num_value_heads, vd = nv * (size_t)t->linear_value_head_dim;
+    size_t grouped = t->linear_by_key_head ? fore_linear_channels(t) + vd + 2 * nv : 0;
+    return 2 * fore_linear_channels(t) + 2 * vd + 4 * nv + grouped;
+}
+
+/* Projections that came grouped by key head, see fore_layer.in_proj_qkvz, into the order of the four. */
+typedef struct spread_job {
+    const fore_text_config *t;
+    const float *qkvz, *ba; /* [T, channels + nv*dv], [T, 2*nv] */
+    const delta_job *to;
+} spread_job;
+
+static void spread_task(void *context, int first, int rows, int worker) {
+    (void)worker;
+    const spread_job *j = context;
+    const fore_text_config *t = j->t;
+    size_t nk = (size_t)t->linear_num_key_heads, dk = (size_t)t->linear_key_head_dim, nv = (size_t)t->linear_num_value_heads;
+    size_t rep = nv / nk, dv = (size_t)t->linear_value_head_dim, channels = fore_linear_channels(t);
+    for (size_t r = (size_t)first; r < (size_t)(first + rows); r++) {
+        const float *x = j->qkvz + r * (channels + nv * dv), *ba = j->ba + r * 2 * nv;
+        float *u = j->to->u + r * channels, *z = j->to->z + r * nv * dv, *b = j->to->b + r * nv, *a = j->to->a + r * nv;
+        for (size_t g = 0; g < nk; g++) {
+            memcpy(u + g * dk, x, dk * sizeof *u), x += dk;
+            memcpy(u + (nk + g) * dk, x, dk * sizeof *u), x += dk;
+            memcpy(u + 2 * nk * dk + g * rep * dv, x, rep * dv * sizeof *u), x += rep * dv;
+            memcpy(z + g * rep * dv, x, rep * dv * sizeof *z), x += rep * dv;
+            memcpy(b + g * rep, ba, rep * sizeof *b), ba += rep;
+            memcpy(a + g * rep, ba, rep * sizeof *a), ba += rep;
+        }
+    }
+}
+
+static void project(const fore_pass *p, const fore_layer *layer, const float *x, const delta_job *j, float *spare) {
+    const fore_text_config *t = p->text;
+    size_t C = (size_t)t->hidden_size, channels = fore_linear_channels(t), nv = (size_t)t->linear_num_value_heads;
+    size_t vd = nv * (size_t)t->linear_value_head_dim;
+    if (t->linear_by_key_head) {
+        const spread_job spread = {t, spare, spare + (size_t)p->T * (channels + vd), j};
+        const fore_product both[2] = {{&layer->in_proj_qkvz, NULL, spare, channels + vd},
+                                      {&layer->in_proj_ba, NULL, spare + (size_t)p->T * (channels + vd), 2 * nv}};
+        fore_linear(p->engine, x, C, p->T, both, 2);
+        fore_rows(p->engine, spread_task, (void *)&spread, p->T, 8);
+        return;
+    }
+    const fore_product in[4] = {
+        {&layer->in_proj_qkv, NULL, j->u, channels},
+        {&layer->in_proj_z, NULL, j->z, vd},
+        {&layer->in_proj_b, NULL, j->b, nv},
+        {&layer->in_proj_a, NULL, j->a, nv},
+    };
+    fore_linear(p->engine, x, C, p->T, in, 4);
 }
 
 /* Moves the convolution's window of channels c0..c1-1 past T raw rows: it keeps what goes in, before convolution and silu. */
@@ -137,6 +186,7 @@ void fore_deltanet(const fore_pass *p, const fore_layer *layer, int index, fore_
     j.a = j.b + T * nv;
     j.beta = j.a + T * nv;
     j.decay = j.beta + T * nv;
+    float *spare = j.decay + T * nv;
     if (p->window) { /* kept for the commit */
         struct fore_window_layer *w = &p->window->layers[index];
         j.u = w->u;
@@ -144,14 +194,8 @@ void fore_deltanet(const fore_pass *p, const fore_layer *layer, int index, fore_
         j.beta = w->beta;
         j.decay = w->decay;
     }
-    const fore_product in[4] = {
-        {&layer->in_proj_qkv, NULL, j.u, channels},
-        {&layer->in_proj_z, NULL, j.z, vd},
-        {&layer->in_proj_b, NULL, j.b, nv},
-        {&layer->in_proj_a, NULL, j.a, nv},
-    };
     fore_profile_op(p->engine, FORE_OP_IN_PROJ);
-    fore_linear(p->engine, x, (size_t)C, p->T, in, 4);
+    project(p, layer, x, &j, spare);
     fore_profile_op(p->engine, FORE_OP_DELTANET);
     fore_profile_work(p->engine, state_bytes(p), state_operations(t, p->T));
     fore_pool_run(p->engine->pool, head_task, &j, t->linear_num_key_heads);

@@ -9,7 +9,8 @@ typedef struct mlp_job {
 } mlp_job;
 
 size_t fore_mlp_columns(const fore_text_config *t) {
-    return t->num_experts ? fore_moe_columns(t) : 2 * (size_t)t->intermediate_size;
+    size_t experts = t->num_experts ? fore_moe_columns(t) : 0, dense = 2 * (size_t)t->intermediate_size;
+    return experts > dense ? experts : dense;
 }
 
 static void activate_task(void *context, int first, int rows, int worker) {

@@ -5,13 +5,15 @@
 
 #include <string.h>
 
-enum { TASKS_PER_THREAD = 8, MIN_OUTPUTS = 16, ROW_BLOCK = 4 };
+#include "kernels/turn.h"
+
+enum { TASKS_PER_THREAD = 8, MIN_OUTPUTS = 16, ROW_BLOCK = 4, FEW_ROWS = 8 };
 
 typedef struct moe_job {
     const fore_pass *pass;
     const fore_layer *layer;
     const float *x;   /* [T,C] */
-    float *y;         /* [T,C] in: the shared expert's output */
+    float *y;         /* [T,C] in: the shared expert's output, if there is one */
     float *sigma;     /* [T] the shared expert's gate before its sigmoid */
     float *p;         /* [T,E] logits, then probabilities */
     float *weights;   /* [T,k] in router order */
@@ -23,6 +25,7 @@ typedef struct moe_job {
     float *rows;      /* [T*k,C] inputs by slot, then outputs by slot */
     const fore_qrows *q; /* the same rows by slot, quantised, when the experts are */
     int T, C, E, I, k, active_count;
+    bool shared; /* there is a shared expert */
     int blocks, block; /* pieces of an expert's outputs, and outputs of a piece */
 } moe_job;
 
@@ -33,7 +36,7 @@ size_t fore_moe_columns(const fore_text_config *t) {
     return shared > routed ? shared : routed;
 }
 
-void fore_moe_pick(float *p, int E, int k, int32_t *experts, float *weights) {
+void fore_moe_pick(float *p, int E, int k, bool normalise, int32_t *experts, float *weights) {
     enum { TAKEN = -1 };
     float sum = 0;
     for (int j = 0; j < k; j++) {
@@ -45,7 +48,7 @@ void fore_moe_pick(float *p, int E, int k, int32_t *experts, float *weights) {
         sum += p[best];
         p[best] = TAKEN;
     }
-    for (int j = 0; j < k; j++) weights[j] /= sum;
+    for (int j = 0; normalise && j < k; j++) weights[j] /= sum;
 }
 
 static void route_task(void *context, int first, int rows, int worker) {
@@ -60,7 +63,7 @@ static void route_task(void *context, int first, int rows, int worker) {
         }
         for (int e = 0; e < j->E; e++) p[e] /= sum;
         size_t at = (size_t)t * (size_t)j->k;
-        fore_moe_pick(p, j->E, j->k, j->experts + at, j->weights + at);
+        fore_moe_pick(p, j->E, j->k, j->pass->text->norm_topk_prob, j->experts + at, j->weights + at);
     }
 }
 
@@ -148,18 +151,49 @@ static fore_qrows slot_rows(const moe_job *j, int slot) {
     return (fore_qrows){j->q->q + s * j->q->row, j->q->scale + at, j->q->sum + at, j->q->row, j->q->groups};
 }
 
+/* Columns n .. n+cols-1 of a transposed matrix, as rows of K. */
+static void turn(void *to, const fore_weight *w, int across, int n, int cols) {
+    size_t size = w->dtype == FORE_DTYPE_F32 ? 4 : 2;
+    const char *from = (const char *)w->data + (size_t)n * size;
+    if (size == 4) fore_turn_32(to, from, (size_t)w->K, (size_t)across, (size_t)cols);
+    else fore_turn_16(to, from, (size_t)w->K, (size_t)across, (size_t)cols);
+}
+
+/* Outputs of a piece of one expert's matrix, y [rows, ldy]. A transposed matrix is read as it lies by few rows, and turned a strip
+ * at a time for many, to be read from the cache: the bits are the same. */
+static void multiply(const moe_job *j, const fore_experts *experts, const piece *p, const float *x, size_t ldx, const fore_qrows *q, float *y,
+                     size_t ldy, int worker) {
+    const fore_kern *kern = j->pass->engine->kern;
+    fore_weight w = fore_expert_at(experts, p->expert);
+    if (!experts->across) {
+        const fore_product whole = {&w, NULL, y, ldy};
+        fore_product_slice(kern, &whole, x, ldx, q, p->count, p->n0, p->n1);
+        return;
+    }
+    if (p->count <= FEW_ROWS) {
+        kern->mm_across(y, ldy, x, ldx, w.data, w.dtype, experts->across, p->count, p->n0, p->n1, w.K);
+        return;
+    }
+    float *room = j->pass->scratch->worker + (size_t)worker * j->pass->scratch->worker_floats;
+    for (int n = p->n0, cols; n < p->n1; n += cols) {
+        cols = p->n1 - n < FORE_STRIP ? p->n1 - n : FORE_STRIP;
+        turn(room, &w, experts->across, n, cols);
+        const fore_weight strip = {.data = room, .dtype = w.dtype, .N = cols, .K = w.K};
+        const fore_product part = {&strip, NULL, y + n, ldy};
+        fore_product_slice(kern, &part, x, ldx, q, p->count, 0, cols);
+    }
+}
+
 /* silu(gate x) * up x, a piece of one expert's width for all of its rows. */
 static void rise_task(void *context, int index, int worker) {
-    (void)worker;
     const moe_job *j = context;
     const fore_kern *kern = j->pass->engine->kern;
     const piece p = piece_at(j, index, j->I);
     size_t C = (size_t)j->C, I = (size_t)j->I, at = (size_t)p.slot * I;
-    fore_weight gate = fore_expert_at(&j->layer->expert_gate, p.expert), up = fore_expert_at(&j->layer->expert_up, p.expert);
-    const fore_product products[2] = {{&gate, NULL, j->gate + at, I}, {&up, NULL, j->up + at, I}};
     const float *x = j->rows + (size_t)p.slot * C;
     const fore_qrows q = slot_rows(j, p.slot);
-    for (int i = 0; i < 2; i++) fore_product_slice(kern, &products[i], x, C, &q, p.count, p.n0, p.n1);
+    multiply(j, &j->layer->expert_gate, &p, x, C, &q, j->gate + at, I, worker);
+    multiply(j, &j->layer->expert_up, &p, x, C, &q, j->up + at, I, worker);
     for (int r = 0; r < p.count; r++) {
         size_t from = at + (size_t)r * I + (size_t)p.n0;
         kern->silu_mul(j->gate + from, j->gate + from, j->up + from, (size_t)(p.n1 - p.n0));
@@ -167,14 +201,11 @@ static void rise_task(void *context, int index, int worker) {
 }
 
 static void fall_task(void *context, int index, int worker) {
-    (void)worker;
     const moe_job *j = context;
     const piece p = piece_at(j, index, j->C);
     size_t C = (size_t)j->C, I = (size_t)j->I, slot = (size_t)p.slot;
-    fore_weight down = fore_expert_at(&j->layer->expert_down, p.expert);
-    const fore_product product = {&down, NULL, j->rows + slot * C, C};
     const fore_qrows q = slot_rows(j, p.slot);
-    fore_product_slice(j->pass->engine->kern, &product, j->gate + slot * I, I, &q, p.count, p.n0, p.n1);
+    multiply(j, &j->layer->expert_down, &p, j->gate + slot * I, I, &q, j->rows + slot * C, C, worker);
 }
 
 static void sum_task(void *context, int first, int rows, int worker) {
@@ -182,7 +213,7 @@ static void sum_task(void *context, int first, int rows, int worker) {
     const moe_job *j = context;
     size_t C = (size_t)j->C, k = (size_t)j->k;
     for (size_t t = (size_t)first; t < (size_t)(first + rows); t++) {
-        float *y = j->y + t * C, shared = fore_sigmoidf(j->sigma[t]);
+        float *y = j->y + t * C;
         /* The first pick's slot is the sum's place: no other row reads it. */
         float *r = j->rows + (size_t)j->slots[t * k] * C;
         float w = j->weights[t * k];
@@ -192,6 +223,11 @@ static void sum_task(void *context, int first, int rows, int worker) {
             w = j->weights[t * k + i];
             for (size_t c = 0; c < C; c++) r[c] += w * out[c];
         }
+        if (!j->shared) {
+            memcpy(y, r, C * sizeof *y);
+            continue;
+        }
+        float shared = fore_sigmoidf(j->sigma[t]);
         for (size_t c = 0; c < C; c++) y[c] = r[c] + shared * y[c];
     }
 }
@@ -215,12 +251,12 @@ void fore_moe(const fore_pass *pass, const fore_layer *layer, const float *x, fl
     const fore_text_config *t = pass->text;
     const fore_engine *engine = pass->engine;
     moe_job j = {.pass = pass, .layer = layer, .x = x, .y = y, .T = pass->T, .C = t->hidden_size, .E = t->num_experts,
-                 .I = t->moe_intermediate_size, .k = t->num_experts_per_tok};
-    fore_dense_mlp(pass, layer, x, y); /* the shared expert; the scratch memory is free again after it */
+                 .I = t->moe_intermediate_size, .k = t->num_experts_per_tok, .shared = t->shared_expert_intermediate_size > 0};
+    if (j.shared) fore_dense_mlp(pass, layer, x, y); /* the scratch memory is free again after it */
     carve(&j, pass->scratch->wide);
     fore_profile_op(engine, FORE_OP_ROUTER);
     const fore_product route[2] = {{&layer->router, NULL, j.p, (size_t)j.E}, {&layer->shared_gate, NULL, j.sigma, 1}};
-    fore_linear(engine, x, (size_t)j.C, j.T, route, 2);
+    fore_linear(engine, x, (size_t)j.C, j.T, route, j.shared ? 2 : 1);
     fore_rows(engine, route_task, &j, j.T, ROW_BLOCK);
     group(&j);
     fore_profile_op(engine, FORE_OP_EXPERTS);

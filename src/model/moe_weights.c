@@ -13,6 +13,22 @@ static void bind_fused(fore_binder *b, moe_shape s, fore_layer *l, int i) {
     fore_bind_slices(b, &l->expert_down, s.E, s.C, 0, s.C, s.I, "layers.%d.mlp.experts.down_proj", i);
 }
 
+static bool is_shaped(const fore_entry *e, int a, int b, int c) {
+    return e && e->dims == 3 && e->shape[0] == (uint64_t)a && e->shape[1] == (uint64_t)b && e->shape[2] == (uint64_t)c;
+}
+
+/* The files of Qwen3-VL have both tensors transposed. One of the two may be square, never both: together they tell. */
+static bool is_transposed(const fore_binder *b, moe_shape s, int i) {
+    return is_shaped(fore_bind_find(b, "layers.%d.mlp.experts.gate_up_proj", i), s.E, s.C, 2 * s.I) &&
+           is_shaped(fore_bind_find(b, "layers.%d.mlp.experts.down_proj", i), s.E, s.I, s.C);
+}
+
+static void bind_transposed(fore_binder *b, moe_shape s, fore_layer *l, int i) {
+    fore_bind_columns(b, &l->expert_gate, s.E, s.C, 2 * s.I, 0, s.I, "layers.%d.mlp.experts.gate_up_proj", i);
+    fore_bind_columns(b, &l->expert_up, s.E, s.C, 2 * s.I, s.I, s.I, "layers.%d.mlp.experts.gate_up_proj", i);
+    fore_bind_columns(b, &l->expert_down, s.E, s.I, s.C, 0, s.C, "layers.%d.mlp.experts.down_proj", i);
+}
+
 static void bind_stacked(fore_binder *b, moe_shape s, fore_layer *l, int i) {
     fore_bind_slices(b, &l->expert_gate, s.E, s.I, 0, s.I, s.C, "layers.%d.mlp.switch_mlp.gate_proj.weight", i);
     fore_bind_slices(b, &l->expert_up, s.E, s.I, 0, s.I, s.C, "layers.%d.mlp.switch_mlp.up_proj.weight", i);
@@ -83,12 +99,15 @@ void fore_bind_moe(fore_binder *b, const fore_text_config *t, fore_layer *l, int
     l->moe = true;
     l->number = i;
     fore_bind_matrix(b, &l->router, s.E, s.C, "layers.%d.mlp.gate.weight", i);
-    fore_bind_matrix(b, &l->shared_gate, 1, s.C, "layers.%d.mlp.shared_expert_gate.weight", i);
-    fore_bind_matrix(b, &l->gate_proj, F, s.C, "layers.%d.mlp.shared_expert.gate_proj.weight", i);
-    fore_bind_matrix(b, &l->up_proj, F, s.C, "layers.%d.mlp.shared_expert.up_proj.weight", i);
-    fore_bind_matrix(b, &l->down_proj, s.C, F, "layers.%d.mlp.shared_expert.down_proj.weight", i);
+    if (F) {
+        fore_bind_matrix(b, &l->shared_gate, 1, s.C, "layers.%d.mlp.shared_expert_gate.weight", i);
+        fore_bind_matrix(b, &l->gate_proj, F, s.C, "layers.%d.mlp.shared_expert.gate_proj.weight", i);
+        fore_bind_matrix(b, &l->up_proj, F, s.C, "layers.%d.mlp.shared_expert.up_proj.weight", i);
+        fore_bind_matrix(b, &l->down_proj, s.C, F, "layers.%d.mlp.shared_expert.down_proj.weight", i);
+    }
     if (b->status) return;
-    if (fore_bind_find(b, "layers.%d.mlp.experts.gate_up_proj", i) || fore_bind_find(b, "layers.%d.mlp.experts.down_proj", i))
+    if (is_transposed(b, s, i)) bind_transposed(b, s, l, i);
+    else if (fore_bind_find(b, "layers.%d.mlp.experts.gate_up_proj", i) || fore_bind_find(b, "layers.%d.mlp.experts.down_proj", i))
         bind_fused(b, s, l, i);
     else if (fore_bind_find(b, "layers.%d.mlp.switch_mlp.gate_proj.weight", i)) bind_stacked(b, s, l, i);
     else if (is_numbered(b, s.E, i)) bind_numbered(b, s, l, i);

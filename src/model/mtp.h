@@ -6,6 +6,10 @@
 #include "model/contract.h"
 #include "model/trunk.h"
 
+/* Where a draft head may lie: the prefixes of its tensors' names, and files of its own inside the folder, first ones first. */
+enum { FORE_MTP_PREFIXES = 4, FORE_MTP_SIDECARS = 3 };
+extern const char *const fore_mtp_prefixes[FORE_MTP_PREFIXES], *const fore_mtp_sidecars[FORE_MTP_SIDECARS];
+
 typedef struct fore_mtp {
     bool attached;
     char why[256];      /* when not attached: why */

@@ -7,15 +7,15 @@
 #include "base/json.h"
 #include "model/mtp.h"
 
-static const char *const PREFIXES[] = {"mtp.", "language_model.mtp.", "model.mtp.", "model.language_model.mtp."};
-static const char *const SIDECARS[] = {"mtp.safetensors", "mtp/weights.safetensors", "model-mtp.safetensors"};
-enum { PREFIX_COUNT = 4, SIDECAR_COUNT = 3, JSON_LIMIT = 64 << 20 };
+const char *const fore_mtp_prefixes[FORE_MTP_PREFIXES] = {"mtp.", "language_model.mtp.", "model.mtp.", "model.language_model.mtp."};
+const char *const fore_mtp_sidecars[FORE_MTP_SIDECARS] = {"mtp.safetensors", "mtp/weights.safetensors", "model-mtp.safetensors"};
+enum { JSON_LIMIT = 64 << 20 };
 
 /* The prefix under which the store has the head, NULL when it has none. */
 static const char *prefix_in(const fore_store *store) {
     for (size_t i = 0; i < fore_store_count(store); i++)
-        for (int p = 0; p < PREFIX_COUNT; p++)
-            if (strncmp(fore_store_at(store, i)->name, PREFIXES[p], strlen(PREFIXES[p])) == 0) return PREFIXES[p];
+        for (int p = 0; p < FORE_MTP_PREFIXES; p++)
+            if (strncmp(fore_store_at(store, i)->name, fore_mtp_prefixes[p], strlen(fore_mtp_prefixes[p])) == 0) return fore_mtp_prefixes[p];
     return NULL;
 }
 
@@ -59,8 +59,8 @@ static fore_status find_weights(const char *dir, const fore_network *n, const cJ
         if (!s && !prefix_in(m->sidecar))
             return fore_fail(err, FORE_ERR_FORMAT, "config.json names the draft head's file %.100s, which has no mtp.* tensors", named);
     }
-    for (int i = 0; i < SIDECAR_COUNT && !s && !m->sidecar; i++) {
-        s = open_sidecar(dir, SIDECARS[i], m, err);
+    for (int i = 0; i < FORE_MTP_SIDECARS && !s && !m->sidecar; i++) {
+        s = open_sidecar(dir, fore_mtp_sidecars[i], m, err);
         if (s || !m->sidecar || prefix_in(m->sidecar)) continue;
         fore_store_close(m->sidecar); /* a file of that name without a head in it */
         m->sidecar = NULL;
@@ -153,11 +153,12 @@ static fore_status norm_encoding(const cJSON *config, const fore_store *store, c
 static fore_status make_text(const fore_network *n, fore_mtp *m, fore_error *err) {
     m->text = n->config.text;
     int layers = n->config.text.mtp_num_hidden_layers;
-    bool *full = fore_arena_alloc(&m->arena, (size_t)layers, sizeof *full);
+    bool *full = fore_arena_alloc(&m->arena, (size_t)layers, sizeof *full); /* all layers have experts too, if any has */
     m->layers = fore_arena_alloc(&m->arena, (size_t)layers, sizeof *m->layers);
     if (!full || !m->layers) return fore_fail_nomem(err, "the draft head");
     for (int i = 0; i < layers; i++) full[i] = true;
     m->text.full_attention = full;
+    if (m->text.sparse) m->text.sparse = full;
     m->text.num_hidden_layers = layers;
     return FORE_OK;
 }
@@ -170,7 +171,7 @@ static fore_status bind(const fore_network *n, const fore_store *store, const ch
     if (s) return s;
     fore_binder b = {store, &m->arena, &m->panels, n->kern, prefix, err, FORE_OK};
     int C = m->text.hidden_size;
-    float plus = m->norms_absolute ? 0.0f : 1.0f;
+    float plus = m->norms_absolute ? 0.0f : 1.0f; /* every family with a head has zero-centred norms */
     fore_bind_vector(&b, &m->norm_embedding, C, plus, "pre_fc_norm_embedding.weight");
     fore_bind_vector(&b, &m->norm_hidden, C, plus, "pre_fc_norm_hidden.weight");
     fore_bind_vector(&b, &m->norm, C, plus, "norm.weight");

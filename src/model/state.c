@@ -61,15 +61,14 @@ fore_status fore_state_new(const fore_text_config *t, int capacity, fore_state *
 
 void fore_state_place(const fore_state *state, const fore_text_config *t, const fore_pool *pool) {
     size_t panels = ((size_t)state->capacity + FORE_LANES - 1) / FORE_LANES, D = (size_t)t->head_dim;
-    size_t recurrent = (size_t)t->linear_num_value_heads / (size_t)t->linear_num_key_heads * (size_t)t->linear_key_head_dim *
-                       (size_t)t->linear_value_head_dim;
+    size_t sizes = (size_t)t->linear_num_value_heads * (size_t)t->linear_key_head_dim * (size_t)t->linear_value_head_dim;
     for (int i = 0; i < t->num_hidden_layers; i++) {
         const fore_layer_state *l = &state->layers[i];
         if (t->full_attention[i]) {
             fore_pool_place(pool, l->k, panels * D * FORE_LANES * sizeof(float), t->num_key_value_heads);
             fore_pool_place(pool, l->v, (size_t)state->capacity * D * sizeof(float), t->num_key_value_heads);
         } else {
-            fore_pool_place(pool, l->S, recurrent * sizeof(float), t->linear_num_key_heads);
+            fore_pool_place(pool, l->S, sizes / (size_t)t->linear_num_key_heads * sizeof(float), t->linear_num_key_heads);
         }
     }
 }

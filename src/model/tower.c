@@ -19,6 +19,8 @@ typedef struct tower_pass {
     const fore_tower_block *next;  /* whose first half is: NULL after the last */
     const float *patches;
     float *rows;     /* the result */
+    const fore_merger *merger; /* at hand, and the part of a row that it makes */
+    size_t part;
     int h, w, frame; /* patches down, across, and of one frame */
     int tasks;       /* of row blocks */
     size_t P;        /* patches in all */
@@ -95,11 +97,12 @@ static int count_tasks(size_t rows, size_t most, int threads) {
     return (int)((n + t - 1) / t * t);
 }
 
-/* y = x W^T + b of some rows, by this thread alone. */
-static void product(const tower_pass *p, int worker, const fore_weight *w, const float *bias, const float *x, int rows, float *y) {
+/* y = x W^T + b of some rows, ldy apart, by this thread alone. */
+static void product_to(const tower_pass *p, int worker, const fore_weight *w, const float *bias, const float *x, int rows, float *y,
+                       size_t ldy) {
     const fore_kern *kern = p->engine->kern;
     size_t K = (size_t)w->K, values = p->quantised;
-    const fore_product d = {w, bias, y, (size_t)w->N};
+    const fore_product d = {w, bias, y, ldy};
     fore_qrows q = {0};
     if (w->bits) {
         float *room = p->worker + (size_t)worker * p->worker_floats;
@@ -107,6 +110,10 @@ static void product(const tower_pass *p, int worker, const fore_weight *w, const
         kern->quantize_rows(&q, x, K, rows, w->K, w->group);
     }
     fore_product_slice(kern, &d, x, K, &q, rows, 0, w->N);
+}
+
+static void product(const tower_pass *p, int worker, const fore_weight *w, const float *bias, const float *x, int rows, float *y) {
+    product_to(p, worker, w, bias, x, rows, y, (size_t)w->N);
 }
 
 static void embed_task(void *context, int index, int worker) {
@@ -206,19 +213,21 @@ static void attend_task(void *context, int index, int worker) {
     p->engine->kern->attend(&a);
 }
 
-/* LayerNorm per patch, then merge^2 neighbouring rows side by side through two layers. */
+/* LayerNorm per patch, or of the patches of a row side by side; then merge^2 neighbouring rows side by side through two layers,
+ * into one part of the result's rows. */
 static void merge_task(void *context, int index, int worker) {
     const tower_pass *p = context;
     const fore_kern *kern = p->engine->kern;
-    const fore_tower *t = &p->network->tower;
-    size_t merged = (size_t)t->merger_fc1.K, per_row = merged / p->C, all = p->P / per_row;
+    const fore_merger *m = p->merger;
+    size_t merged = (size_t)m->fc1.K, all = p->P * p->C / merged, columns = fore_picture_columns(&p->network->config);
     int first = task_start(all, p->tasks, index), rows = task_start(all, p->tasks, index + 1) - first;
     float *norm = work_of(p, worker), *mid = norm + (size_t)rows * merged;
-    kern->layer_norm(norm, p->C, p->x + (size_t)first * merged, p->C, t->merger_norm_w, t->merger_norm_b, rows * (int)per_row, (int)p->C,
+    size_t normed = m->wide ? merged : p->C; /* columns of a row that is normed */
+    kern->layer_norm(norm, normed, p->x + (size_t)first * merged, normed, m->norm_w, m->norm_b, rows * (int)(merged / normed), (int)normed,
                      1e-6f);
-    product(p, worker, &t->merger_fc1, t->merger_fc1_b, norm, rows, mid);
+    product(p, worker, &m->fc1, m->fc1_b, norm, rows, mid);
     kern->gelu_erf(mid, (size_t)rows * merged);
-    product(p, worker, &t->merger_fc2, t->merger_fc2_b, mid, rows, p->rows + (size_t)first * (size_t)t->merger_fc2.N);
+    product_to(p, worker, &m->fc2, m->fc2_b, mid, rows, p->rows + (size_t)first * columns + p->part * (size_t)m->fc2.N, columns);
 }
 
 /* ---- the whole tower ------------------------------------------------------------------------------------------------ */
@@ -274,6 +283,21 @@ static void count_block(const tower_pass *p) {
     if (p->next) count_weights(p, FORE_OP_QKV, &p->next->qkv, p->P);
 }
 
+/* Part 0 of the rows is what is spliced, part i what deepstack merger i-1 makes. */
+static void merge(tower_pass *p, size_t part) {
+    const fore_vision_config *v = &p->network->config.vision;
+    size_t rows = p->P * p->C / merged_width(v);
+    p->part = part;
+    p->merger = part ? &p->network->tower.deepstack[part - 1] : &p->network->tower.merger;
+    fore_profile_op(p->engine, FORE_OP_MERGE);
+    count_weights(p, FORE_OP_MERGE, &p->merger->fc1, rows);
+    count_weights(p, FORE_OP_MERGE, &p->merger->fc2, rows);
+    int tasks = p->tasks;
+    p->tasks = count_tasks(rows, merge_rows(v), fore_pool_threads(p->engine->pool));
+    fore_pool_run(p->engine->pool, merge_task, p, p->tasks);
+    p->tasks = tasks;
+}
+
 fore_status fore_tower_forward(const fore_engine *engine, const fore_network *network, const float *patches, const int grid[3],
                                float *rows, fore_progress progress, void *user, fore_tap tap, void *tap_user, fore_error *err) {
     const fore_vision_config *v = &network->config.vision;
@@ -302,13 +326,14 @@ fore_status fore_tower_forward(const fore_engine *engine, const fore_network *ne
     if (tap) tap(tap_user, "vision.patch_embed", 0, p.x, p.P, p.C);
     fore_rows(engine, positions_task, &p, frame, POSITION_ROWS);
     fore_status s = FORE_OK;
-    for (int i = 0; i <= v->depth && !s; i++) {
+    for (int i = 0, parts = 0; i <= v->depth && !s; i++) {
         p.block = i ? &t->blocks[i - 1] : NULL;
         p.next = i < v->depth ? &t->blocks[i] : NULL;
         count_block(&p);
         fore_pool_run(engine->pool, block_task, &p, p.tasks);
         fore_profile_split(engine);
         if (i && tap) tap(tap_user, "vision.block", i - 1, p.x, p.P, p.C);
+        if (parts < v->deepstack_count && v->deepstack_visual_indexes[parts] == i - 1) merge(&p, (size_t)++parts);
         if (i && progress && progress(user, "vision", (uint64_t)i, (uint64_t)v->depth))
             s = fore_fail(err, FORE_ERR_CANCELLED, "cancelled while looking at a picture");
         if (!p.next || s) continue;
@@ -317,13 +342,8 @@ fore_status fore_tower_forward(const fore_engine *engine, const fore_network *ne
         fore_pool_run(engine->pool, attend_task, &p, (int)(planes * blocks));
     }
     if (!s) {
-        size_t merged_rows = p.P * p.C / merged_width(v);
-        fore_profile_op(engine, FORE_OP_MERGE);
-        count_weights(&p, FORE_OP_MERGE, &t->merger_fc1, merged_rows);
-        count_weights(&p, FORE_OP_MERGE, &t->merger_fc2, merged_rows);
-        p.tasks = count_tasks(merged_rows, merge_rows(v), threads);
-        fore_pool_run(engine->pool, merge_task, &p, p.tasks);
-        if (tap) tap(tap_user, "vision.output", 0, rows, merged_rows, (size_t)v->out_hidden_size);
+        merge(&p, 0);
+        if (tap) tap(tap_user, "vision.output", 0, rows, p.P * p.C / merged_width(v), fore_picture_columns(&network->config));
     }
     fore_profile_part(engine, FORE_PART_TRUNK);
     free(memory);

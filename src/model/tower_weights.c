@@ -1,6 +1,7 @@
 /* Binding the vision tower's tensors; see weights.h. */
 #include "model/weights.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* The convolution over patches as a matrix [C, channels*frames*side*side]. MLX's conversions have the channels last: those are
@@ -24,11 +25,21 @@ static void bind_patches(fore_binder *b, const fore_vision_config *v, fore_weigh
     *out = (fore_weight){.data = to, .dtype = FORE_DTYPE_F32, .N = v->hidden_size, .K = inputs};
 }
 
+static void bind_merger(fore_binder *b, const fore_vision_config *v, fore_merger *m, bool wide, const char *name) {
+    int C = v->hidden_size, merged = C * v->spatial_merge_size * v->spatial_merge_size, out = v->out_hidden_size;
+    m->wide = wide;
+    fore_bind_vector(b, &m->norm_w, wide ? merged : C, 0, "%s.norm.weight", name);
+    fore_bind_vector(b, &m->norm_b, wide ? merged : C, 0, "%s.norm.bias", name);
+    fore_bind_matrix(b, &m->fc1, merged, merged, "%s.linear_fc1.weight", name);
+    fore_bind_vector(b, &m->fc1_b, merged, 0, "%s.linear_fc1.bias", name);
+    fore_bind_matrix(b, &m->fc2, out, merged, "%s.linear_fc2.weight", name);
+    fore_bind_vector(b, &m->fc2_b, out, 0, "%s.linear_fc2.bias", name);
+}
+
 fore_status fore_tower_bind(fore_network *n, const char *prefix, fore_error *err) {
     const fore_vision_config *v = &n->config.vision;
     fore_tower *w = &n->tower;
-    int C = v->hidden_size, F = v->intermediate_size, merged = C * v->spatial_merge_size * v->spatial_merge_size;
-    int out = v->out_hidden_size;
+    int C = v->hidden_size, F = v->intermediate_size, out = v->out_hidden_size;
     if (out != n->config.text.hidden_size)
         return fore_fail(err, FORE_ERR_FORMAT, "config: vision_config.out_hidden_size is %d, the text model's hidden_size is %d", out,
                          n->config.text.hidden_size);
@@ -42,7 +53,8 @@ fore_status fore_tower_bind(fore_network *n, const char *prefix, fore_error *err
                          v->num_heads);
     w->side = side;
     w->blocks = fore_arena_alloc(&n->arena, (size_t)v->depth, sizeof *w->blocks);
-    if (!w->blocks) return fore_fail_nomem(err, "the vision block table");
+    w->deepstack = fore_arena_alloc(&n->arena, (size_t)v->deepstack_count + 1, sizeof *w->deepstack);
+    if (!w->blocks || !w->deepstack) return fore_fail_nomem(err, "the vision block table");
     uint64_t before = n->panels.parameters;
     fore_binder b = {n->store, &n->arena, &n->panels, n->kern, prefix, err, FORE_OK};
     bind_patches(&b, v, &w->patch_embed);
@@ -63,12 +75,12 @@ fore_status fore_tower_bind(fore_network *n, const char *prefix, fore_error *err
         fore_bind_matrix(&b, &k->fc2, C, F, "blocks.%d.mlp.linear_fc2.weight", i);
         fore_bind_vector(&b, &k->fc2_b, C, 0, "blocks.%d.mlp.linear_fc2.bias", i);
     }
-    fore_bind_vector(&b, &w->merger_norm_w, C, 0, "merger.norm.weight");
-    fore_bind_vector(&b, &w->merger_norm_b, C, 0, "merger.norm.bias");
-    fore_bind_matrix(&b, &w->merger_fc1, merged, merged, "merger.linear_fc1.weight");
-    fore_bind_vector(&b, &w->merger_fc1_b, merged, 0, "merger.linear_fc1.bias");
-    fore_bind_matrix(&b, &w->merger_fc2, out, merged, "merger.linear_fc2.weight");
-    fore_bind_vector(&b, &w->merger_fc2_b, out, 0, "merger.linear_fc2.bias");
+    bind_merger(&b, v, &w->merger, false, "merger");
+    for (int i = 0; i < v->deepstack_count && !b.status; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "deepstack_merger_list.%d", i);
+        bind_merger(&b, v, &w->deepstack[i], true, name);
+    }
     w->quantised = n->panels.parameters > before;
     return b.status;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/moe.h"
 #include "model/profile.h"
 #include "model/rope.h"
 
@@ -19,6 +20,8 @@ static size_t wide_columns(const fore_text_config *t) {
 static size_t worker_floats(const fore_text_config *t, int capacity) {
     size_t attend = fore_attend_scratch(capacity, t->num_attention_heads / t->num_key_value_heads);
     size_t n = max_size(attend, fore_delta_scratch(t->linear_key_head_dim, t->linear_value_head_dim));
+    size_t widest = max_size((size_t)t->hidden_size, (size_t)t->moe_intermediate_size);
+    if (t->num_experts) n = max_size(n, FORE_STRIP * widest); /* transposed experts */
     return (n + 15) / 16 * 16;
 }
 
@@ -86,6 +89,12 @@ void fore_scratch_forget(fore_scratch *scratch, const fore_text_config *t) {
     if (scratch->seen) memset(scratch->seen, 0, seen_bytes(t));
 }
 
+/* Part i of the picture rows, onto the rows of their pads. */
+static void add_deepstack(const fore_engine *engine, float *x, const float *const *parts, int i, int T, size_t C) {
+    for (int t = 0; t < T; t++)
+        if (parts[t]) engine->kern->add(x + (size_t)t * C, parts[t] + (size_t)i * C, C);
+}
+
 bool fore_trunk_forward(const fore_engine *engine, const fore_network *network, fore_state *state, fore_scratch *s, const fore_batch *b) {
     const fore_text_config *t = &network->config.text;
     int T = b->T, C = t->hidden_size;
@@ -111,6 +120,7 @@ bool fore_trunk_forward(const fore_engine *engine, const fore_network *network, 
         if (b->tap) b->tap(b->tap_user, "mlp", i, s->mix, rows, cols);
         fore_add_rows(engine, s->x, s->mix, T, C);
         if (b->tap) b->tap(b->tap_user, "hidden", i, s->x, rows, cols);
+        if (b->deepstack && i < network->config.vision.deepstack_count) add_deepstack(engine, s->x, b->deepstack, i, T, cols);
         if (b->stop && b->stop(b->stop_user, i)) return false;
     }
     if (b->window) b->window->T = T;

@@ -1,6 +1,6 @@
 /* The trunk: T rows of embeddings in, T rows of hidden states out, the state advanced by T tokens. One path for one token,
  * a window and a prefill chunk; every row gets the bits that it would get alone. Reference: transformers
- * modeling_qwen3_5.py, Qwen3_5TextModel.forward. It knows nothing of tokens, pictures or speculation. */
+ * modeling_qwen3_5.py, Qwen3_5TextModel.forward, and modeling_qwen3_vl.py for what is added after the first layers. It knows nothing of tokens, pictures or speculation. */
 #ifndef FORE_MODEL_TRUNK_H
 #define FORE_MODEL_TRUNK_H
 
@@ -60,6 +60,9 @@ typedef struct fore_batch {
     int T;                       /* 1 .. scratch rows (and window rows) */
     const float *embeddings;     /* [T,C] */
     const int32_t *positions[3]; /* axes t, h, w: [T] each */
+    /* [T] of a picture's pad the parts of its row that are added after the first layers, [deepstack_count, C], else NULL; NULL: no
+     * row has any */
+    const float *const *deepstack;
     float *hidden;               /* out, [T,C]: after the final norm; may be NULL */
     float *residual;             /* out, [T,C]: before the final norm; may be NULL */
     fore_window *window;         /* not NULL: verify, see fore_trunk_commit */

@@ -23,14 +23,15 @@ static void bind_conv(fore_binder *b, const float **out, int channels, int kerne
 
 static void bind_full(fore_binder *b, const fore_text_config *t, fore_layer *l, int i, float plus) {
     int C = t->hidden_size, D = t->head_dim, q = t->num_attention_heads * D, kv = t->num_key_value_heads * D;
-    fore_bind_matrix(b, &l->q_proj, 2 * q, C, "layers.%d.self_attn.q_proj.weight", i);
+    int rows = t->output_gate ? 2 * q : q;
+    fore_bind_matrix(b, &l->q_proj, rows, C, "layers.%d.self_attn.q_proj.weight", i);
     fore_bind_matrix(b, &l->k_proj, kv, C, "layers.%d.self_attn.k_proj.weight", i);
     fore_bind_matrix(b, &l->v_proj, kv, C, "layers.%d.self_attn.v_proj.weight", i);
     fore_bind_matrix(b, &l->o_proj, C, q, "layers.%d.self_attn.o_proj.weight", i);
     fore_bind_vector(b, &l->q_norm, D, plus, "layers.%d.self_attn.q_norm.weight", i);
     fore_bind_vector(b, &l->k_norm, D, plus, "layers.%d.self_attn.k_norm.weight", i);
     if (t->attention_bias) {
-        fore_bind_vector(b, &l->q_bias, 2 * q, 0, "layers.%d.self_attn.q_proj.bias", i);
+        fore_bind_vector(b, &l->q_bias, rows, 0, "layers.%d.self_attn.q_proj.bias", i);
         fore_bind_vector(b, &l->k_bias, kv, 0, "layers.%d.self_attn.k_proj.bias", i);
         fore_bind_vector(b, &l->v_bias, kv, 0, "layers.%d.self_attn.v_proj.bias", i);
         fore_bind_vector(b, &l->o_bias, C, 0, "layers.%d.self_attn.o_proj.bias", i);
@@ -40,10 +41,15 @@ static void bind_full(fore_binder *b, const fore_text_config *t, fore_layer *l, 
 static void bind_linear(fore_binder *b, const fore_text_config *t, fore_layer *l, int i, bool mlx) {
     int C = t->hidden_size, nv = t->linear_num_value_heads, vd = nv * t->linear_value_head_dim;
     int channels = 2 * t->linear_num_key_heads * t->linear_key_head_dim + vd;
-    fore_bind_matrix(b, &l->in_proj_qkv, channels, C, "layers.%d.linear_attn.in_proj_qkv.weight", i);
-    fore_bind_matrix(b, &l->in_proj_z, vd, C, "layers.%d.linear_attn.in_proj_z.weight", i);
-    fore_bind_matrix(b, &l->in_proj_b, nv, C, "layers.%d.linear_attn.in_proj_b.weight", i);
-    fore_bind_matrix(b, &l->in_proj_a, nv, C, "layers.%d.linear_attn.in_proj_a.weight", i);
+    if (t->linear_by_key_head) {
+        fore_bind_matrix(b, &l->in_proj_qkvz, channels + vd, C, "layers.%d.linear_attn.in_proj_qkvz.weight", i);
+        fore_bind_matrix(b, &l->in_proj_ba, 2 * nv, C, "layers.%d.linear_attn.in_proj_ba.weight", i);
+    } else {
+        fore_bind_matrix(b, &l->in_proj_qkv, channels, C, "layers.%d.linear_attn.in_proj_qkv.weight", i);
+        fore_bind_matrix(b, &l->in_proj_z, vd, C, "layers.%d.linear_attn.in_proj_z.weight", i);
+        fore_bind_matrix(b, &l->in_proj_b, nv, C, "layers.%d.linear_attn.in_proj_b.weight", i);
+        fore_bind_matrix(b, &l->in_proj_a, nv, C, "layers.%d.linear_attn.in_proj_a.weight", i);
+    }
     fore_bind_matrix(b, &l->out_proj, C, vd, "layers.%d.linear_attn.out_proj.weight", i);
     bind_conv(b, &l->conv, channels, t->linear_conv_kernel_dim, mlx, i);
     fore_bind_vector(b, &l->dt_bias, nv, 0, "layers.%d.linear_attn.dt_bias", i);
@@ -64,7 +70,7 @@ void fore_bind_layer(fore_binder *b, const fore_text_config *t, fore_layer *l, i
     fore_bind_vector(b, &l->post_norm, C, plus, "layers.%d.post_attention_layernorm.weight", i);
     if (l->full) bind_full(b, t, l, i, plus);
     else bind_linear(b, t, l, i, plus == 0);
-    if (t->num_experts) {
+    if (t->sparse && t->sparse[i]) {
         fore_bind_moe(b, t, l, i);
         return;
     }
@@ -103,7 +109,7 @@ static fore_status bind_text(fore_network *n, fore_error *err) {
     int C = t->hidden_size;
     n->layers = fore_arena_alloc(&n->arena, (size_t)t->num_hidden_layers, sizeof *n->layers);
     if (!n->layers) return fore_fail_nomem(err, "the layer table");
-    float plus = is_mlx(&b, t) ? 0 : 1;
+    float plus = !t->zero_centred_norms || is_mlx(&b, t) ? 0 : 1;
     fore_bind_matrix(&b, &n->embed, t->vocab_size, C, "embed_tokens.weight");
     fore_bind_vector(&b, &n->norm, C, plus, "norm.weight");
     for (int i = 0; i < t->num_hidden_layers && !b.status; i++) fore_bind_layer(&b, t, &n->layers[i], i, plus);
@@ -143,7 +149,9 @@ static void count_parameters(fore_network *n, uint64_t quantised) {
         }
     }
     const fore_text_config *t = &n->config.text;
-    uint64_t idle = (uint64_t)t->num_hidden_layers * (uint64_t)(t->num_experts - t->num_experts_per_tok) * 3 *
+    uint64_t sparse = 0;
+    for (int i = 0; t->sparse && i < t->num_hidden_layers; i++) sparse += t->sparse[i];
+    uint64_t idle = sparse * (uint64_t)(t->num_experts - t->num_experts_per_tok) * 3 *
                     (uint64_t)t->moe_intermediate_size * (uint64_t)t->hidden_size;
     n->active_parameters = n->text_parameters - idle;
 }

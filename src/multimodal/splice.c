@@ -30,6 +30,16 @@ static fore_status check_counts(const fore_network *network, const fore_splice_i
     return FORE_OK;
 }
 
+/* What is added after the first layers, of each pad. False: no memory. */
+static bool point_at_parts(fore_splice *s, const fore_splice_input *in) {
+    size_t columns = fore_picture_columns(&s->network->config), C = (size_t)s->network->config.text.hidden_size, row = 0;
+    if (columns == C) return true;
+    s->deepstack = calloc(in->n, sizeof *s->deepstack);
+    for (size_t i = 0; s->deepstack && i < in->n; i++)
+        if (in->ids[i] == s->image_pad_token_id) s->deepstack[i] = s->embeddings + row++ * columns + C;
+    return s->deepstack != NULL;
+}
+
 fore_status fore_splice_init(const fore_network *network, const fore_splice_input *in, fore_splice *out, fore_error *err) {
     *out = (fore_splice){.network = network,
                          .image_pad_token_id = network->config.image_token_id,
@@ -49,7 +59,8 @@ fore_status fore_splice_init(const fore_network *network, const fore_splice_inpu
         out->image_digests = calloc(images, sizeof *out->image_digests);
         out->pad_counts = calloc(images, sizeof *out->pad_counts);
         out->mrope_table = calloc(in->n ? in->n : 1, 3 * sizeof *out->mrope_table);
-        if (!out->image_grids || !out->image_digests || !out->pad_counts || !out->mrope_table) s = fore_fail_nomem(err, "the splice");
+        if (!out->image_grids || !out->image_digests || !out->pad_counts || !out->mrope_table || (in->rows && !point_at_parts(out, in)))
+            s = fore_fail_nomem(err, "the splice");
     }
     if (!s && in->images) {
         memcpy(out->image_grids, in->grids, in->images * sizeof *out->image_grids);
@@ -71,14 +82,15 @@ void fore_splice_free(fore_splice *splice) {
     free(splice->image_digests);
     free(splice->pad_counts);
     free(splice->mrope_table);
+    free(splice->deepstack);
     *splice = (fore_splice){0};
 }
 
 static void embed(const fore_splice *s, const int32_t *ids, size_t n, size_t row, float *out) {
-    size_t C = (size_t)s->network->config.text.hidden_size;
+    size_t C = (size_t)s->network->config.text.hidden_size, columns = fore_picture_columns(&s->network->config);
     for (size_t i = 0; i < n; i++) {
         float *to = out + i * C;
-        if (s->image_pad_token_id >= 0 && ids[i] == s->image_pad_token_id) memcpy(to, s->embeddings + row++ * C, C * sizeof *to);
+        if (s->image_pad_token_id >= 0 && ids[i] == s->image_pad_token_id) memcpy(to, s->embeddings + row++ * columns, C * sizeof *to);
         else fore_weight_row(s->network->kern, &s->network->embed, ids[i], to);
     }
 }

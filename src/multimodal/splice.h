@@ -9,13 +9,14 @@
 typedef struct fore_splice {
     const fore_network *network; /* borrowed */
     int32_t image_pad_token_id;
-    float *embeddings;  /* [total_pads, C] in prompt order; owned */
+    float *embeddings;  /* [total_pads, fore_picture_columns] in prompt order, of which the first C are spliced in; owned */
     size_t total_pads;
     int (*image_grids)[3]; /* [images] t, h, w in patches; owned */
     uint8_t (*image_digests)[32]; /* [images]; owned */
     size_t *pad_counts;    /* [images]; owned */
     size_t images;
     int32_t *mrope_table; /* [3, prompt_len]; owned */
+    const float **deepstack; /* [prompt_len] the rest of a pad's row, NULL for text; owned; NULL: the tower makes none */
     size_t prompt_len;
     int32_t mrope_delta;
     size_t cursor; /* next row that the trunk's prefill takes */
@@ -26,7 +27,7 @@ typedef struct fore_splice {
 typedef struct fore_splice_input {
     const int32_t *ids; /* [n] expanded prompt */
     size_t n;
-    float *embeddings; /* [rows, hidden], taken; may be NULL when rows is 0 */
+    float *embeddings; /* [rows, fore_picture_columns], taken; may be NULL when rows is 0 */
     size_t rows;
     int hidden;
     const int (*grids)[3];

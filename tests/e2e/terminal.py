@@ -11,7 +11,7 @@ import termios
 import time
 
 F = os.path.join(os.environ.get("BUILD", "build"), "foresight")
-LONG = ["--ignore-eos", "--max-tokens", "4000"]
+LONG = ["--ignore-eos", "--max-tokens", "4000", "--draft-depth", "0", "--isa", "ref"]  # else it ends before a key is there
 folder = tempfile.TemporaryDirectory()
 environment = dict(os.environ, XDG_STATE_HOME=folder.name, TERM="xterm", LC_ALL="C")
 failures = 0
@@ -157,7 +157,7 @@ def stopping():
     t.prompt()
     os.write(t.fd, b"Hello!\r")
     read_until(t.fd, b"!\r\n")
-    time.sleep(0.5)
+    time.sleep(0.3)
     t.type(b"\x03", b"\n> ")
     os.write(t.fd, b"half a line")
     read_until(t.fd, b"line")

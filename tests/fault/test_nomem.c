@@ -169,6 +169,8 @@ static fore_status answer_run(void *context, fore_error *err) {
     if (s) return s;
     static const char *const stop[] = {"never said", "nor this"};
     const fore_logit_bias bias = {1, -1};
+    fore_model_info info;
+    fore_model_get_info(c->model, &info);
     fore_request r;
     fore_request_init(&r, c->model);
     r.ids = c->ids;
@@ -176,13 +178,13 @@ static fore_status answer_run(void *context, fore_error *err) {
     r.images = &c->image;
     r.image_count = 1;
     r.stop = stop;
-    r.stop_count = 2;
+    r.stop_count = info.has_tokenizer ? 2 : 0;
     r.sampling.temperature = 0.8f;
     r.sampling.top_p = 0.9f;
     r.sampling.bias = &bias;
     r.sampling.bias_count = 1;
     r.max_tokens = 4;
-    r.draft = (fore_draft){.depth = 2, .sampler = FORE_SAMPLER_REJECTION, .lookup = FORE_LOOKUP_ON};
+    r.draft = (fore_draft){.depth = info.mtp_attached ? 2 : FORE_DRAFT_AUTO, .sampler = FORE_SAMPLER_REJECTION, .lookup = FORE_LOOKUP_ON};
     r.prefill_chunk = 5;
     s = fore_session_begin(session, &r, err);
     fore_chunk chunk = {0};
@@ -217,6 +219,8 @@ static void test_model(void **state) {
     fail_each("open a checkpoint with draft words", open_with_words, FORE_DATA "/models/dense_untied_bf16", 100);
     fail_each("open fused experts", open_random_model, FORE_DATA "/moe/moe_bf16", 100);
     fail_each("open numbered experts", open_random_model, FORE_DATA "/moe/moe_bf16_numbered", 100);
+    fail_each("open transposed experts and deepstack", open_random_model, FORE_DATA "/family/vl_moe_bf16", 100);
+    fail_each("open fused projections", open_random_model, FORE_DATA "/family/qwen3_next_bf16", 100);
     fail_each("open shards", open_random_model, FORE_DATA "/models/dense_sharded_bf16", 100);
 }
 
@@ -251,6 +255,13 @@ static void test_answer(void **state) {
     fail_each("answer", answer_run, &c, 30);
     fail_each("measure", measure_run, &c, 20);
     free(picture.data);
+    fore_model_close(m);
+    /* Deepstack rows, transposed experts. */
+    static const float patches[16 * 1536];
+    static const int32_t seen[] = {5, 77, 316, 130, 6};
+    if (fore_model_open(FORE_DATA "/family/vl_moe_bf16", NULL, &m, &err)) fail_msg("%s", err.text);
+    answer_context v = {m, {.patches = patches, .grid = {1, 4, 4}}, seen, 5};
+    fail_each("answer", answer_run, &v, 30);
     fore_model_close(m);
 }
 

@@ -19,6 +19,7 @@
 
 #define MODELS FORE_DATA "/models/"
 #define MOE FORE_DATA "/moe/moe_bf16"
+#define FAMILY FORE_DATA "/family/"
 #define TOLERANCE 1e-4
 
 typedef struct run {
@@ -45,22 +46,35 @@ typedef struct vision_look {
     size_t P;
 } vision_look;
 
-/* The golden file has the rows of all pictures in one tensor. */
+/* The golden file has the rows of all pictures in one tensor; ours have the given stride. */
+static void compare_rows(run *r, const char *full, size_t first, const float *data, size_t stride, size_t rows, size_t cols) {
+    size_t all = golden_count(golden_find(&r->g, full)) / cols;
+    const float *reference = golden_f32(&r->g, full, all * cols);
+    double largest = 0;
+    for (size_t i = 0; i < all * cols; i++) largest = fmax(largest, fabs((double)reference[i]));
+    for (size_t i = 0; i < rows * cols; i++) {
+        double ours = (double)data[i / cols * stride + i % cols], theirs = (double)reference[first * cols + i];
+        if (!(fabs(ours - theirs) <= TOLERANCE * largest))
+            fail_msg("%s: row %zu col %zu: ours %g, reference %g", full, first + i / cols, i % cols, ours, theirs);
+    }
+}
+
 static void look_vision(void *user, const char *name, int index, const float *data, size_t rows, size_t cols) {
     vision_look *v = user;
     char full[64];
     const char *part = strchr(name, '.') + 1;
-    if (strcmp(part, "block") == 0) snprintf(full, sizeof full, "vision.image.block%d", index);
-    else snprintf(full, sizeof full, "vision.image.%s", part);
-    bool merged = strcmp(part, "output") == 0;
-    size_t all = golden_count(golden_find(&v->r->g, full)) / cols, first = merged ? v->merged_row : v->row;
-    const float *reference = golden_f32(&v->r->g, full, all * cols);
-    double largest = 0;
-    for (size_t i = 0; i < all * cols; i++) largest = fmax(largest, fabs((double)reference[i]));
-    for (size_t i = 0; i < rows * cols; i++)
-        if (!(fabs((double)data[i] - (double)reference[first * cols + i]) <= TOLERANCE * largest))
-            fail_msg("%s: row %zu col %zu: ours %g, reference %g", full, first + i / cols, i % cols, (double)data[i],
-                     (double)reference[first * cols + i]);
+    if (strcmp(part, "output")) {
+        if (strcmp(part, "block") == 0) snprintf(full, sizeof full, "vision.image.block%d", index);
+        else snprintf(full, sizeof full, "vision.image.%s", part);
+        compare_rows(v->r, full, v->row, data, cols, rows, cols);
+        return;
+    }
+    size_t C = (size_t)v->r->network.config.text.hidden_size;
+    compare_rows(v->r, "vision.image.output", v->merged_row, data, cols, rows, C);
+    for (size_t i = 1; i < cols / C; i++) {
+        snprintf(full, sizeof full, "vision.image.deepstack%zu", i - 1);
+        compare_rows(v->r, full, v->merged_row, data + i * C, cols, rows, C);
+    }
 }
 
 static void open_run(run *r, const char *dir, const char *golden_file, int threads, const char *isa) {
@@ -127,12 +141,13 @@ static void compare_state(run *r, const char *when, int length) {
     }
 }
 
-static void feed(run *r, const float *embeddings, const int32_t *table, size_t stride, int first, int T) {
+static void feed(run *r, const float *embeddings, const float *const *deepstack, const int32_t *table, size_t stride, int first, int T) {
     size_t C = (size_t)r->network.config.text.hidden_size;
     const fore_batch b = {
         .T = T,
         .embeddings = embeddings,
         .positions = {table, table + stride, table + 2 * stride},
+        .deepstack = deepstack,
         .hidden = r->hidden + (size_t)first * C,
         .tap = look,
         .tap_user = r,
@@ -142,7 +157,7 @@ static void feed(run *r, const float *embeddings, const int32_t *table, size_t s
 
 /* Pictures through the tower into rows; grids are given. */
 static float *see(run *r, const int (*grids)[3], size_t images, size_t pads) {
-    size_t C = (size_t)r->network.config.text.hidden_size, K = (size_t)r->network.tower.patch_embed.K;
+    size_t C = fore_picture_columns(&r->network.config), K = (size_t)r->network.tower.patch_embed.K;
     const float *pixels = golden_f32(&r->g, "pixel_values", golden_count(golden_find(&r->g, "pixel_values")));
     float *rows = calloc(pads ? pads * C : 1, sizeof *rows);
     vision_look v = {.r = r};
@@ -186,7 +201,7 @@ static void check_files(const char *dir, const char *golden_file, int chunk) {
     for (size_t at = 0; at < S;) {
         size_t T = chunk && (size_t)chunk < S - at ? (size_t)chunk : S - at;
         if (fore_splice_chunk(&splice, ids + at, T, embeddings + at * C, &err)) fail_msg("%s", err.text);
-        feed(&r, embeddings + at * C, splice.mrope_table + at, S, (int)at, (int)T);
+        feed(&r, embeddings + at * C, splice.deepstack ? splice.deepstack + at : NULL, splice.mrope_table + at, S, (int)at, (int)T);
         at += T;
     }
     assert_int_equal(fore_splice_finish(&splice, &err), 0);
@@ -208,7 +223,7 @@ static void check_files(const char *dir, const char *golden_file, int chunk) {
         assert_int_equal(position, places[i]);
         float *e = calloc(C, sizeof *e);
         fore_weight_row(r.engine.kern, &r.network.embed, tokens[i], e);
-        feed(&r, e, &position, 0, 0, 1);
+        feed(&r, e, NULL, &position, 0, 0, 1);
         free(e);
         memcpy(final + i * C, r.hidden, C * sizeof *final);
         row = decoded + i * V;
@@ -283,11 +298,39 @@ static void test_experts_stacked(void **state) {
     scratch_remove(&s);
 }
 
+/* ---- the other families ------------------------------------------------------------------------------------------- */
+
+static void check_family(const char *model, const char *which) {
+    static const int chunks[] = {0, 5, 1};
+    char path[300];
+    snprintf(path, sizeof path, FAMILY "%s/golden_%s.safetensors", model, which);
+    char dir[256];
+    snprintf(dir, sizeof dir, FAMILY "%s", model);
+    for (size_t i = 0; i < 3; i++) check_files(dir, path, chunks[i]);
+}
+/* Plain norms, no gate, rows added after the first layers. */
+static void test_vl(void **state) {
+    (void)state;
+    check_family("vl_dense_bf16", "mm");
+    check_family("vl_dense_bf16", "text");
+}
+static void test_vl_moe(void **state) {
+    (void)state;
+    check_family("vl_moe_bf16", "mm");
+}
+/* Text alone: biases, some layers dense, weights that do not add up to 1, projections grouped by key head. */
+static void test_text_only(void **state) {
+    (void)state;
+    static const char *const models[] = {"qwen3_tied_f32", "qwen3_moe_bf16", "qwen3_next_bf16", "qwen3_5_text_bf16", "qwen3_5_moe_text_bf16"};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) check_family(models[i], "text");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_untied_bf16_images), cmocka_unit_test(test_untied_bf16_long_text), cmocka_unit_test(test_tied_f32_images),
         cmocka_unit_test(test_tied_f32_text),      cmocka_unit_test(test_sharded_bf16_images),
         cmocka_unit_test(test_experts_fused),      cmocka_unit_test(test_experts_numbered),    cmocka_unit_test(test_experts_stacked),
+        cmocka_unit_test(test_vl),                 cmocka_unit_test(test_vl_moe),             cmocka_unit_test(test_text_only),
     };
     return cmocka_run_group_tests_name("golden/trunk", tests, NULL, NULL);
 }

@@ -152,6 +152,41 @@ static void check_mm(mm_fn *want, mm_fn *got, const char *set, const char *what,
     }
 }
 
+/* Transposed weights against the reference's product with the same weights the other way round. */
+static void check_across(mm_fn *want, const fore_kern *set, fore_dtype dtype, int width, int round) {
+    bool deep = round % 4 == 0;
+    int T = between(1, 6), N = deep ? between(1, 20) : between(1, 300), depth = deep ? between(500, 1500) : between(1, 50);
+    int n0 = between(0, N - 1), n1 = between(n0 + 1, N), across = N + between(0, 9), slack = between(0, 3);
+    size_t ldx = up(depth + between(0, 3)), ldy = up(N + between(0, 3)), wide = up(width);
+    kind k = any_kind();
+    float *x = floats(up(T - 1) * ldx + up(depth), k), *y = floats(up(T) * ldy, ORDINARY), *y2 = copy(y, up(T) * ldy);
+    unsigned char *W = bytes(up(N) * up(depth) * wide), *turned = bytes(up(depth) * up(across) * wide + up(slack));
+    for (size_t n = 0; n < up(N); n++)
+        for (size_t j = 0; j < up(depth); j++) {
+            float w = value(k);
+            uint32_t u;
+            memcpy(&u, &w, sizeof u);
+            if (width == 2) u = dtype == FORE_DTYPE_BF16 ? u >> 16 : draw() & (k == SPECIAL ? 0xffffu : 0xbfffu);
+            memcpy(W + (n * up(depth) + j) * wide, &u, wide);
+            memcpy(turned + up(slack) + (j * up(across) + n) * wide, &u, wide);
+        }
+    want(y, ldy, x, ldx, W, T, n0, n1, depth);
+    set->mm_across(y2, ldy, x, ldx, turned + slack, dtype, across, T, n0, n1, depth);
+    same(y, y2, up(T) * ldy, set->name, "mm_across");
+}
+
+static void transposed_products(void **state) {
+    (void)state;
+    for (int s = 0; s < set_count; s++)
+        for (int i = 0; i < 60; i++, release()) {
+            check_across(ref->mm_f32, sets[s], FORE_DTYPE_F32, 4, i);
+            release();
+            check_across(ref->mm_bf16, sets[s], FORE_DTYPE_BF16, 2, i);
+            release();
+            check_across(ref->mm_f16, sets[s], FORE_DTYPE_F16, 2, i);
+        }
+}
+
 static void products(void **state) {
     (void)state;
     EACH_SET(150) {
@@ -679,7 +714,7 @@ int main(void) {
     ref = sets[0];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choice),      cmocka_unit_test(reference), cmocka_unit_test(bits),
-        cmocka_unit_test(products),    cmocka_unit_test(rows_to_int8), cmocka_unit_test(quantised_products),
+        cmocka_unit_test(transposed_products), cmocka_unit_test(products),    cmocka_unit_test(rows_to_int8), cmocka_unit_test(quantised_products),
         cmocka_unit_test(widening),   cmocka_unit_test(norms),
         cmocka_unit_test(elementwise), cmocka_unit_test(rotations), cmocka_unit_test(convolutions),
         cmocka_unit_test(gates),       cmocka_unit_test(deltas),    cmocka_unit_test(attentions),

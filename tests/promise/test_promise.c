@@ -12,6 +12,7 @@
 
 #define MODELS FORE_DATA "/models/"
 #define MOE FORE_DATA "/moe/moe_bf16"
+#define FAMILY FORE_DATA "/family/"
 enum { ANSWER = 24 };
 
 /* One way of computing. */
@@ -139,6 +140,13 @@ static void test_experts(void **state) {
     check_files(MOE "_numbered", MOE "/golden_text.safetensors");
 }
 
+/* Without gates and heads, with rows added after the first layers; experts transposed in the file. */
+static void test_vl(void **state) {
+    (void)state;
+    check_files(FAMILY "vl_dense_bf16", FAMILY "vl_dense_bf16/golden_mm.safetensors");
+    check_files(FAMILY "vl_moe_bf16", FAMILY "vl_moe_bf16/golden_mm.safetensors");
+}
+
 /* The trained model, whose head sizes and widths are others: text of its own vocabulary and a picture of noise. */
 static void test_tiny(void **state) {
     (void)state;
@@ -160,6 +168,7 @@ int main(void) {
         cmocka_unit_test(test_tied_f32),
         cmocka_unit_test(test_sharded_bf16),
         cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_vl),
         cmocka_unit_test(test_tiny),
     };
     return cmocka_run_group_tests_name("promise", tests, NULL, NULL);

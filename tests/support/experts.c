@@ -65,6 +65,18 @@ static void add_one(experts_file *f, const fore_tensor *t, const char *name, siz
     if (wide) out->dtype = "F32";
 }
 
+static void turn(experts_file *f, const fore_tensor *t) {
+    size_t E = t->shape[0], A = t->shape[1], B = t->shape[2];
+    uint16_t *data = need(E * A * B * sizeof *data);
+    for (size_t e = 0; e < E; e++)
+        for (size_t a = 0; a < A; a++)
+            for (size_t b = 0; b < B; b++)
+                memcpy(&data[(e * B + b) * A + a], (const char *)t->data + ((e * A + a) * B + b) * sizeof *data, sizeof *data);
+    fore_tensor *out = add(f, t, t->name, data);
+    out->shape[1] = B;
+    out->shape[2] = A;
+}
+
 static void split(experts_file *f, const fore_tensor *t, experts_layout layout, const char *stem, bool down) {
     static const char *const parts[] = {"gate_proj", "up_proj", "down_proj"};
     assert_string_equal(t->dtype, "BF16");
@@ -100,6 +112,10 @@ experts_file *experts_open(const char *dir, experts_layout layout) {
         if (!leaf) leaf = strstr(t->name, "experts.down_proj");
         if (layout == EXPERTS_FUSED || !leaf) {
             add(f, t, t->name, NULL);
+            continue;
+        }
+        if (layout == EXPERTS_TURNED) {
+            turn(f, t);
             continue;
         }
         char stem[128];

@@ -10,6 +10,7 @@ typedef enum experts_layout {
     EXPERTS_STACKED,  /* switch_mlp.{gate,up,down}_proj.weight */
     EXPERTS_NUMBERED, /* experts.N.{gate,up,down}_proj.weight */
     EXPERTS_MIXED,    /* numbered, every third tensor widened to F32: the same numbers */
+    EXPERTS_TURNED,   /* fused, the last two axes of both tensors exchanged */
 } experts_layout;
 
 typedef struct experts_file experts_file;

@@ -254,6 +254,123 @@ static void test_experts(void **state) {
     assert_int_equal(t->intermediate_size, 12288);
 }
 
+#define VL(text, vision) "{\"model_type\":\"qwen3_vl\",\"text_config\":{" text "},\"vision_config\":{" vision "}}"
+#define OF(type, members) "{\"model_type\":\"" type "\"," members "}"
+
+static void test_vl(void **state) {
+    (void)state;
+    fore_error err = {0};
+    fore_config c;
+    if (fore_config_read(FORE_DATA "/family/vl_dense_bf16", &arena, &c, &err)) fail_msg("%s", err.text);
+    const fore_text_config *t = &c.text;
+    assert_string_equal(c.model_type, "qwen3_vl");
+    assert_false(t->output_gate || t->zero_centred_norms || t->linear_by_key_head || t->tie_word_embeddings);
+    for (int i = 0; i < 4; i++) assert_true(t->full_attention[i]);
+    assert_null(t->sparse);
+    assert_int_equal(t->intermediate_size, 96);
+    assert_int_equal(t->linear_num_key_heads + t->linear_num_value_heads + t->linear_key_head_dim + t->linear_conv_kernel_dim, 0);
+    assert_true(t->rope_theta == 5000000);
+    assert_int_equal(t->rotary_dim, 32);
+    check_section(&c, 6, 5, 5);
+    assert_int_equal(c.vision.deepstack_count, 2);
+    assert_int_equal(c.vision.deepstack_visual_indexes[0], 1);
+    assert_int_equal(c.vision.deepstack_visual_indexes[1], 2);
+    assert_int_equal(c.image_token_id, 380);
+    assert_int_equal(c.eos[0], 370);
+    if (fore_config_read(FORE_DATA "/family/vl_moe_bf16", &arena, &c, &err)) fail_msg("%s", err.text);
+    assert_int_equal(t->num_experts, 8);
+    assert_int_equal(t->num_experts_per_tok, 2);
+    assert_int_equal(t->shared_expert_intermediate_size + t->intermediate_size, 0);
+    assert_true(t->norm_topk_prob);
+    for (int i = 0; i < 3; i++) assert_true(t->sparse[i]);
+    /* Defaults. */
+    c = parse(VL("", "\"out_hidden_size\":4096"));
+    assert_int_equal(t->vocab_size, 151936);
+    assert_int_equal(t->intermediate_size, 22016);
+    assert_int_equal(t->num_key_value_heads, 32);
+    assert_int_equal(t->rotary_dim, 128);
+    assert_int_equal(t->max_position_embeddings, 128000);
+    assert_true(t->rope_theta == 500000);
+    check_section(&c, 24, 20, 20);
+    assert_int_equal(c.vision.deepstack_count, 3);
+    assert_int_equal(c.vision.deepstack_visual_indexes[2], 24);
+    assert_int_equal(c.image_token_id, 151655);
+    assert_int_equal(c.video_token_id, 151656);
+    assert_int_equal(c.vision_start_token_id, 151652);
+    assert_int_equal(c.vision_end_token_id, 151653);
+    assert_int_equal(c.eos_count, 0);
+    c = parse(VL("\"mtp_num_hidden_layers\":1,\"num_attention_heads\":8,\"num_key_value_heads\":null",
+                 "\"out_hidden_size\":4096,\"deepstack_visual_indexes\":[]"));
+    assert_int_equal(t->mtp_num_hidden_layers, 0); /* the family has no such head */
+    assert_int_equal(t->num_key_value_heads, 8);
+    assert_int_equal(c.vision.deepstack_count, 0);
+    c = parse("{\"model_type\":\"qwen3_vl_moe\",\"text_config\":{},\"vision_config\":{\"out_hidden_size\":2048}}");
+    assert_int_equal(t->head_dim, 128); /* hidden_size / num_attention_heads */
+    assert_int_equal(t->num_experts, 60);
+    assert_int_equal(t->num_experts_per_tok, 4);
+    assert_int_equal(t->moe_intermediate_size, 1408);
+    assert_int_equal(t->num_hidden_layers, 24);
+    /* Qwen3.5 has the key and does not use it. */
+    c = parse("{\"model_type\":\"qwen3_5\",\"text_config\":{},\"vision_config\":{\"out_hidden_size\":4096,"
+              "\"deepstack_visual_indexes\":[1,2]}}");
+    assert_int_equal(c.vision.deepstack_count, 0);
+}
+
+static void test_text_families(void **state) {
+    (void)state;
+    fore_config c = parse("{\"architectures\":[\"Qwen3ForCausalLM\"],\"model_type\":\"qwen3\",\"rope_theta\":1000000,"
+                          "\"rope_scaling\":null,\"sliding_window\":null,\"use_sliding_window\":false,\"tie_word_embeddings\":true,"
+                          "\"attention_bias\":true,\"max_window_layers\":28}");
+    const fore_text_config *t = &c.text;
+    assert_int_equal(t->hidden_size, 4096);
+    assert_int_equal(t->intermediate_size, 22016);
+    assert_int_equal(t->head_dim, 128);
+    assert_int_equal(t->rotary_dim, 128);
+    check_section(&c, 64, 0, 0);
+    assert_true(t->rope_theta == 1000000 && t->tie_word_embeddings && t->attention_bias);
+    assert_false(t->output_gate || t->zero_centred_norms || c.has_vision);
+    assert_int_equal(c.image_token_id, -1);
+    assert_int_equal(c.eos_count, 0);
+    c = parse("{\"architectures\":[\"Qwen3ForCausalLM\"]}");
+    assert_string_equal(c.model_type, "qwen3");
+    c = parse(OF("qwen3", "\"num_hidden_layers\":1,\"layer_types\":[\"full_attention\"]"));
+    assert_true(t->full_attention[0]);
+
+    c = parse(OF("qwen3_moe", "\"num_hidden_layers\":6,\"decoder_sparse_step\":2,\"mlp_only_layers\":[3,40]"));
+    static const bool sparse[] = {false, true, false, false, false, true};
+    assert_memory_equal(t->sparse, sparse, sizeof sparse);
+    assert_int_equal(t->head_dim, 64);
+    assert_int_equal(t->num_experts, 128);
+    assert_int_equal(t->num_experts_per_tok, 8);
+    assert_int_equal(t->moe_intermediate_size, 768);
+    assert_int_equal(t->intermediate_size, 6144);
+    assert_int_equal(t->shared_expert_intermediate_size, 0);
+    assert_false(t->norm_topk_prob);
+    c = parse(OF("qwen3_moe", "\"norm_topk_prob\":true,\"num_local_experts\":16,\"num_attention_heads\":8"));
+    assert_true(t->norm_topk_prob);
+    assert_int_equal(t->num_experts, 16);
+    assert_int_equal(t->head_dim, 256);
+    assert_int_equal(t->intermediate_size, 0); /* every layer has experts */
+    c = parse(OF("qwen3_moe", "\"num_experts\":0"));
+    assert_null(t->sparse);
+    assert_int_equal(t->num_experts + t->num_experts_per_tok, 0);
+    assert_int_equal(t->intermediate_size, 6144);
+    c = parse(OF("qwen3_moe", "\"num_hidden_layers\":2,\"mlp_only_layers\":[0,1]"));
+    assert_null(t->sparse);
+
+    c = parse(OF("qwen3_next", "\"num_nextn_predict_layers\":1"));
+    assert_true(t->output_gate && t->zero_centred_norms && t->linear_by_key_head && t->norm_topk_prob);
+    assert_int_equal(t->num_hidden_layers, 48);
+    for (int i = 0; i < 48; i++) assert_int_equal(t->full_attention[i], i % 4 == 3);
+    assert_int_equal(t->rotary_dim, 64);
+    check_section(&c, 32, 0, 0);
+    assert_int_equal(t->num_experts, 512);
+    assert_int_equal(t->num_experts_per_tok, 10);
+    assert_int_equal(t->shared_expert_intermediate_size, 512);
+    assert_int_equal(t->linear_num_value_heads, 32);
+    assert_int_equal(t->mtp_num_hidden_layers, 1);
+}
+
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 typedef struct bad {
@@ -264,16 +381,25 @@ static void test_unsupported(void **state) {
     (void)state;
     static const bad cases[] = {
         {"{\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"]}",
-         "architecture LlamaForCausalLM with model_type llama is not supported; supported: the Qwen3.5 family (model_type qwen3_5, "
-         "qwen3_5_text, qwen3_5_moe and qwen3_5_moe_text)"},
-        {"{\"model_type\":\"qwen3_vl_moe\",\"architectures\":[\"Qwen3VLMoeForConditionalGeneration\"]}",
-         "architecture Qwen3VLMoeForConditionalGeneration with model_type qwen3_vl_moe is not supported"},
-        {"{\"model_type\":\"qwen3_moe\"}", "architecture (none) with model_type qwen3_moe is not supported; supported: the Qwen3.5"},
-        {MOE_TEXT("\"norm_topk_prob\":false"), "norm_topk_prob false is not supported; supported: true"},
+         "architecture LlamaForCausalLM with model_type llama is not supported; supported: model_type qwen3_5, qwen3_5_moe, qwen3_vl and "
+         "qwen3_vl_moe, and the text-only qwen3_5_text, qwen3_5_moe_text, qwen3, qwen3_moe and qwen3_next"},
+        {"{\"model_type\":\"qwen2_5_vl\",\"architectures\":[\"Qwen2_5_VLForConditionalGeneration\"]}",
+         "architecture Qwen2_5_VLForConditionalGeneration with model_type qwen2_5_vl is not supported"},
+        {"{\"model_type\":\"qwen2_moe\"}", "architecture (none) with model_type qwen2_moe is not supported; supported: model_type"},
+        {MOE_TEXT("\"norm_topk_prob\":false"), "norm_topk_prob false is not supported in this family; supported: true"},
+        {"{\"model_type\":\"qwen3_vl_moe\",\"text_config\":{\"norm_topk_prob\":false}}", "text_config: norm_topk_prob false is not supported"},
+        {OF("qwen3", "\"use_sliding_window\":true"), "use_sliding_window true is not supported; supported: false"},
+        {OF("qwen3_moe", "\"use_sliding_window\":true"), "use_sliding_window true is not supported"},
+        {OF("qwen3", "\"num_hidden_layers\":1,\"layer_types\":[\"linear_attention\"]"),
+         "layer_types: \"linear_attention\" of layer 0 is not supported; supported: \"full_attention\""},
+        {OF("qwen3", "\"num_experts\":8"), "num_experts: a mixture of experts is supported under model_type"},
+        {OF("qwen3", "\"partial_rotary_factor\":0.5"), "partial_rotary_factor below 1 is not supported in this family"},
+        {OF("qwen3", "\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}"), "rope_scaling: rope_type \"yarn\" is not supported"},
+        {OF("qwen3_moe", "\"attn_output_gate\":true"), "attn_output_gate true is not supported in this family"},
+        {OF("qwen3_next", "\"attn_output_gate\":false"), "attn_output_gate false is not supported"},
+        {VL("\"model_type\":\"qwen3\"", ""), "text_config: model_type \"qwen3\" is not supported; supported: \"qwen3_vl_text\""},
         {"{\"model_type\":\"qwen3_5_moe\",\"text_config\":{\"model_type\":\"qwen3_5_text\"}}",
          "text_config: model_type \"qwen3_5_text\" is not supported; supported: \"qwen3_5_moe_text\""},
-        {"{\"model_type\":\"qwen3_vl\"}", "model_type qwen3_vl is not supported"},
-        {"{\"model_type\":\"qwen3_next\"}", "model_type qwen3_next is not supported"},
         {"{\"model_type\":\"qwen4_exp\"}", "model_type qwen4_exp is not supported"},
         {"{\"model_type\":\"qwen3_5\",\"architectures\":[\"Qwen3_5ForSequenceClassification\"]}",
          "architecture Qwen3_5ForSequenceClassification with model_type qwen3_5 is not supported"},
@@ -315,7 +441,19 @@ static void test_malformed(void **state) {
         {MOE_TEXT("\"moe_intermediate_size\":-1"), "moe_intermediate_size: expected a whole number from 1 to 16777216, found -1"},
         {MOE_TEXT("\"shared_expert_intermediate_size\":0"), "shared_expert_intermediate_size: expected a whole number"},
         {"{\"model_type\":\"qwen3_5\",\"architectures\":[\"Qwen3_5MoeForCausalLM\"]}",
-         "architecture Qwen3_5MoeForCausalLM and model_type qwen3_5 contradict each other: one is a mixture of experts"},
+         "architecture Qwen3_5MoeForCausalLM and model_type qwen3_5 contradict each other"},
+        {"{\"model_type\":\"qwen3_vl\",\"architectures\":[\"Qwen3ForCausalLM\"]}", "Qwen3ForCausalLM and model_type qwen3_vl contradict"},
+        {OF("qwen3_moe", "\"mlp_only_layers\":3"), "mlp_only_layers: expected a list of layers"},
+        {OF("qwen3_moe", "\"mlp_only_layers\":[-1]"), "mlp_only_layers: expected whole numbers"},
+        {OF("qwen3_moe", "\"mlp_only_layers\":[\"0\"]"), "mlp_only_layers: expected whole numbers"},
+        {OF("qwen3_moe", "\"decoder_sparse_step\":0"), "decoder_sparse_step"},
+        {OF("qwen3_moe", "\"hidden_size\":16"), "head_dim: expected"},
+        {VL("", "\"deepstack_visual_indexes\":4"), "vision_config: deepstack_visual_indexes: expected a list of blocks"},
+        {VL("", "\"deepstack_visual_indexes\":[4,4]"), "deepstack_visual_indexes: expected increasing whole numbers below depth"},
+        {VL("", "\"deepstack_visual_indexes\":[27]"), "deepstack_visual_indexes: expected increasing"},
+        {VL("", "\"deepstack_visual_indexes\":[-1]"), "deepstack_visual_indexes: expected increasing"},
+        {VL("", "\"deepstack_visual_indexes\":[0.5]"), "deepstack_visual_indexes: expected increasing"},
+        {VL("", "\"depth\":8"), "deepstack_visual_indexes: expected increasing"}, /* the default's blocks are not there */
         {"{\"model_type\":}", "not valid JSON: a value is expected (line 1, byte 15 of it"},
         {"{\n\"a\":1,\n}", "a name in quotes is expected (line 3, byte 1 of it; byte 9 of 10)"},
         {"[]", "expected a JSON object"},
@@ -378,6 +516,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_rope, teardown),       cmocka_unit_test_teardown(test_end_tokens, teardown),
         cmocka_unit_test_teardown(test_unsupported, teardown), cmocka_unit_test_teardown(test_malformed, teardown),
         cmocka_unit_test_teardown(test_missing_file, teardown), cmocka_unit_test_teardown(test_experts, teardown),
+        cmocka_unit_test_teardown(test_vl, teardown),         cmocka_unit_test_teardown(test_text_families, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -350,6 +350,11 @@ static void test_whole(void **state) {
     assert_int_equal(fore_draft_words_reserve(&w, s.model, &err), FORE_OK);
     for (int i = 0; i < 100; i++) fore_draft_words_add(&w, s.model, i % 3 ? 5 : 200 + i, true);
     assert_false(w.whole); /* a third */
+    for (int i = 0; i < 100; i++) fore_draft_words_add(&w, s.model, 600 + i, true);
+    assert_false(w.whole); /* the caller named the number of ids */
+    assert_true(w.outside > 0.9);
+    s.model->fixed_draft_vocabulary = false;
+    fore_draft_words_forget(&w);
     int turned = 0;
     for (int i = 0; i < 100; i++) {
         fore_draft_words_add(&w, s.model, 400 + i, true);

@@ -56,7 +56,7 @@ static void make_matrices(matrices *m) {
 static void multiply(const matrices *m, const char *isa, const fore_pool_options *how, int T, float *y) {
     fore_error err = {0};
     const fore_kern *kern;
-    fore_pool *pool;
+    fore_pool *pool = NULL;
     fore_quantised room;
     if (fore_kern_get(isa, &kern, &err) || fore_pool_new_with(how, &pool, &err)) fail_msg("%s", err.text);
     assert_int_equal(fore_quantised_new(MOST_T * K, &room, &err), 0);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "decode/session.h"
+#include "kernels/turn.h"
 #include "model/moe.h"
 #include "model/mtp.h"
 #include "support/experts.h"
@@ -23,21 +24,24 @@ static void test_pick(void **state) {
     (void)state;
     int32_t experts[6];
     float weights[6], p[6] = {0.1f, 0.3f, 0.05f, 0.3f, 0.15f, 0.1f};
-    fore_moe_pick(p, 6, 4, experts, weights);
+    fore_moe_pick(p, 6, 4, true, experts, weights);
     static const int32_t want[] = {1, 3, 4, 0}; /* of equals the lower one first, also at the end */
     assert_memory_equal(experts, want, sizeof want);
     float sum = ((0.3f + 0.3f) + 0.15f) + 0.1f;
     assert_true(weights[0] == 0.3f / sum && weights[1] == 0.3f / sum && weights[2] == 0.15f / sum && weights[3] == 0.1f / sum);
     float all[3] = {0.25f, 0.25f, 0.5f};
-    fore_moe_pick(all, 3, 3, experts, weights);
+    fore_moe_pick(all, 3, 3, true, experts, weights);
     static const int32_t order[] = {2, 0, 1};
     assert_memory_equal(experts, order, sizeof order);
     assert_true(weights[0] == 0.5f && weights[1] == 0.25f && weights[2] == 0.25f);
+    float raw[3] = {0.25f, 0.5f, 0.125f};
+    fore_moe_pick(raw, 3, 2, false, experts, weights);
+    assert_true(weights[0] == 0.5f && weights[1] == 0.25f);
     float one[2] = {0.0f, 0.0f};
-    fore_moe_pick(one, 2, 1, experts, weights);
+    fore_moe_pick(one, 2, 1, true, experts, weights);
     assert_int_equal(experts[0], 0);
     float none[5] = {NAN, 0.5f, NAN, 0.25f, NAN};
-    fore_moe_pick(none, 5, 4, experts, weights);
+    fore_moe_pick(none, 5, 4, true, experts, weights);
     for (int i = 0; i < 4; i++) {
         assert_in_range(experts[i], 0, 4);
         for (int j = 0; j < i; j++) assert_int_not_equal(experts[i], experts[j]);
@@ -71,7 +75,7 @@ static fore_weight matrix(layer_test *l, float *data, int n, int k, float scale)
 
 static void make_layer(layer_test *l) {
     *l = (layer_test){.seed = 7};
-    l->text = (fore_text_config){.num_hidden_layers = 1, .hidden_size = C, .num_experts = E, .num_experts_per_tok = K, .moe_intermediate_size = I,
+    l->text = (fore_text_config){.num_hidden_layers = 1, .hidden_size = C, .num_experts = E, .num_experts_per_tok = K, .norm_topk_prob = true, .moe_intermediate_size = I,
                                  .shared_expert_intermediate_size = F, .num_attention_heads = 1, .num_key_value_heads = 1,
                                  .head_dim = 4, .linear_num_key_heads = 1, .linear_num_value_heads = 1, .linear_key_head_dim = 4,
                                  .linear_value_head_dim = 4, .linear_conv_kernel_dim = 4, .rotary_dim = 4};
@@ -198,6 +202,61 @@ static void test_layer(void **state) {
     free_layer(&l);
 }
 
+/* Without a shared expert y is the routed sum alone, and the weights may be left as they are. */
+static void test_without_shared(void **state) {
+    (void)state;
+    static layer_test l;
+    static float all[T * C], routed[T * C], raw[T * C];
+    const fore_kern *kern;
+    assert_int_equal(fore_kern_get(NULL, &kern, NULL), 0);
+    make_layer(&l);
+    memset(l.down_proj, 0, sizeof l.down_proj); /* a shared expert that gives zeros */
+    compute(&l, kern, 2, 4, all);
+    l.text.shared_expert_intermediate_size = 0;
+    l.layer.gate_proj = l.layer.up_proj = l.layer.down_proj = l.layer.shared_gate = (fore_weight){0};
+    memset(routed, 0xff, sizeof routed); /* what was there plays no part */
+    compute(&l, kern, 2, 4, routed);
+    for (int i = 0; i < T * C; i++) assert_true(all[i] == routed[i]);
+    l.text.norm_topk_prob = false;
+    compute(&l, kern, 2, 4, raw);
+    for (int t = 0; t < T; t++) { /* every number of a row by the same factor: the sum of the picked probabilities */
+        float p[E], sum = 0, weights[E];
+        int32_t experts[E];
+        kern->mm_f32(p, E, l.x + t * C, C, l.router, 1, 0, E, C);
+        for (int e = 0; e < E; e++) sum += p[e] = fore_expf(p[e]);
+        for (int e = 0; e < E; e++) p[e] /= sum;
+        fore_moe_pick(p, E, K, false, experts, weights);
+        float total = 0;
+        for (int k = 0; k < K; k++) total += weights[k];
+        assert_true(total < 0.999f);
+        for (int c = 0; c < C; c++)
+            assert_true(fabsf(raw[t * C + c] - total * routed[t * C + c]) <= 1e-5f * (fabsf(routed[t * C + c]) + 1));
+    }
+    free_layer(&l);
+}
+
+/* Strips of every width and odd lengths, of 16 and 32 bits, at odd addresses. */
+static void test_turn(void **state) {
+    (void)state;
+    enum { ROWS = 77, ACROSS = 50, MOST = 40 };
+    static char file[ROWS * ACROSS * 4 + 1];
+    static uint32_t strip[MOST * ROWS + 1];
+    for (size_t i = 0; i < sizeof file; i++) file[i] = (char)(i * 31 + i / 256);
+    for (size_t size = 2; size <= 4; size += 2)
+        for (size_t cols = 1; cols <= MOST; cols++)
+            for (size_t rows = ROWS; rows; rows = rows > 60 ? rows - 5 : rows / 2) {
+                char *out = (char *)strip;
+                size_t used = cols * rows * size;
+                out[used] = 77;
+                if (size == 2) fore_turn_16((uint16_t *)(void *)strip, file + 1 + 8 * size, rows, ACROSS, cols);
+                else fore_turn_32(strip, file + 1 + 8 * size, rows, ACROSS, cols);
+                assert_int_equal(out[used], 77);
+                for (size_t c = 0; c < cols; c++)
+                    for (size_t k = 0; k < rows; k++)
+                        assert_memory_equal(out + (c * rows + k) * size, file + 1 + (k * ACROSS + 8 + c) * size, size);
+            }
+}
+
 /* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
 static fore_status open_dir(const char *dir, fore_network *n, fore_error *err) {
@@ -317,6 +376,41 @@ static void answer(const char *dir, int depth, fore_stats *out) {
     fore_model_close(model);
 }
 
+/* Both tensors transposed, as the files of Qwen3-VL have them: the same bits, in the trunk and in the head. */
+static void test_transposed(void **state) {
+    (void)state;
+    enum { ROWS = 12, WIDTH = 64 };
+    static const char *const dirs[] = {MOE, FORE_DATA "/family/vl_moe_bf16"};
+    static float want[ROWS * WIDTH], have[ROWS * WIDTH];
+    for (size_t d = 0; d < 2; d++) {
+        fore_network n, other;
+        fore_error err;
+        scratch s;
+        scratch_make(&s);
+        experts_copy(&s, dirs[d], EXPERTS_TURNED);
+        if (open_dir(dirs[d], &n, &err) || open_dir(s.dir, &other, &err)) fail_msg("%s", err.text);
+        assert_int_equal(n.layers[0].expert_gate.across, d ? 80 : 0);
+        assert_int_equal(n.layers[0].expert_down.across, d ? 64 : 0);
+        assert_int_equal(other.layers[0].expert_gate.across, d ? 0 : 48);
+        assert_int_equal(other.layers[0].expert_up.across, d ? 0 : 48);
+        fingerprint(&n, want, ROWS);
+        fingerprint(&other, have, ROWS);
+        assert_memory_equal(have, want, sizeof want);
+        assert_int_equal(other.active_parameters, n.active_parameters);
+        fore_network_close(&other);
+        fore_network_close(&n);
+        if (!d) {
+            fore_stats turned = {0}, plain = {0};
+            answer(MOE, 3, &plain);
+            scratch_copy(&s, MOE "/generation_config.json", "generation_config.json");
+            answer(s.dir, 3, &turned);
+            assert_int_equal(turned.expert_bytes_touched, plain.expert_bytes_touched);
+            assert_int_equal(turned.expert_bytes_read, plain.expert_bytes_read);
+        }
+        scratch_remove(&s);
+    }
+}
+
 static void test_touched(void **state) {
     (void)state;
     enum { ONE = 3 * 24 * 64 * 2, LAYERS = 4, EXPERTS = 8, PICKS = 3 };
@@ -423,7 +517,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pick),
         cmocka_unit_test(test_layer),
+        cmocka_unit_test(test_without_shared),
+        cmocka_unit_test(test_turn),
         cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_transposed),
         cmocka_unit_test(test_touched),
         cmocka_unit_test(test_refused),
     };

@@ -15,6 +15,7 @@ struct CMUnitTest {
 #define cmocka_unit_test(f) {#f, f}
 #define print_message printf
 #define print_error(...) fprintf(stderr, __VA_ARGS__)
+#define fail_msg(...) (fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), exit(1))
 #define fail() (fprintf(stderr, "%s:%d: failed\n", __FILE__, __LINE__), exit(1))
 #define assert_true(c) ((c) ? (void)0 : (fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #c), exit(1)))
 #define assert_int_equal(a, b) assert_true((a) == (b))
