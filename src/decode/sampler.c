@@ -181,28 +181,66 @@ static void adjust_at(fore_sampler *s, const fore_subset *some, const float *log
     if (place >= 0) s->scores[place] = adjust(s, logits[place], id) / temperature;
 }
 
+/* A vocabulary goes through in blocks: the compiler makes vectors of loops of constant length. */
+enum { BLOCK = 16 };
+
+static void divide(float *y, const float *x, int n, float by) {
+    int i = 0;
+    for (; i + BLOCK <= n; i += BLOCK)
+        for (int j = 0; j < BLOCK; j++) y[i + j] = x[i + j] / by;
+    for (; i < n; i++) y[i] = x[i] / by;
+}
+
+/* The largest of x, where NaN becomes minus infinity. */
+static float largest(float *x, int n) {
+    float most[BLOCK], best = -INFINITY;
+    for (int j = 0; j < BLOCK; j++) most[j] = -INFINITY;
+    int i = 0;
+    for (; i + BLOCK <= n; i += BLOCK)
+        for (int j = 0; j < BLOCK; j++) {
+            float v = x[i + j];
+            v = v >= -INFINITY ? v : -INFINITY;
+            x[i + j] = v;
+            most[j] = v > most[j] ? v : most[j];
+        }
+    for (; i < n; i++) {
+        if (isnan(x[i])) x[i] = -INFINITY;
+        best = x[i] > best ? x[i] : best;
+    }
+    for (int j = 0; j < BLOCK; j++) best = most[j] > best ? most[j] : best;
+    return best;
+}
+
+/* Whether a block has a value of at least `limit`. */
+static bool reaches(const float *x, float limit) {
+    int any = 0;
+    for (int j = 0; j < BLOCK; j++) any |= x[j] >= limit;
+    return any != 0;
+}
+
+/* The first i from `from` on, i < n, with x[i] >= limit; n: there is none. */
+static int next_at_least(const float *x, int from, int n, float limit) {
+    int i = from;
+    for (; i < n && i % BLOCK; i++)
+        if (x[i] >= limit) return i;
+    while (i + BLOCK <= n && !reaches(x + i, limit)) i += BLOCK;
+    while (i < n && !(x[i] >= limit)) i++;
+    return i;
+}
+
 /* Fills scores (NaN becomes minus infinity) and returns the best place, the lowest id on ties. */
 static int32_t score_row(fore_sampler *s, const fore_subset *some, const float *logits, float temperature) {
     float *scores = s->scores;
     int n = some ? some->count : s->usable;
-    if (temperature == 1)
-        memcpy(scores, logits, (size_t)n * sizeof *scores);
-    else
-        for (int i = 0; i < n; i++) scores[i] = logits[i] / temperature;
+    if (temperature == 1) memcpy(scores, logits, (size_t)n * sizeof *scores);
+    else divide(scores, logits, n, temperature);
     for (int i = 0; i < s->biased_count; i++) adjust_at(s, some, logits, s->biased[i], temperature);
     for (int i = 0; i < s->counted_count; i++) adjust_at(s, some, logits, s->counted[i], temperature);
-    float best = -INFINITY;
-    int32_t at = 0;
-    for (int i = 0; i < n; i++) {
-        if (scores[i] > best) {
-            best = scores[i];
-            at = i;
-        } else if (isnan(scores[i]))
-            scores[i] = -INFINITY;
-    }
+    float best = largest(scores, n);
+    int at = next_at_least(scores, 0, n, best);
     if (some)
-        for (int i = 0; i < n; i++)
-            if (scores[i] == best && some->ids[i] < some->ids[at]) at = i;
+        for (int i = at; i < n; i = next_at_least(scores, i + 1, n, best))
+            if (some->ids[i] < some->ids[at]) at = i;
     return at;
 }
 
@@ -220,7 +258,7 @@ static void sift_smallest(float *heap, int n, int at) {
 static float kth_largest(const float *x, int n, int k, float *heap) {
     memcpy(heap, x, (size_t)k * sizeof *heap);
     for (int i = k / 2 - 1; i >= 0; i--) sift_smallest(heap, k, i);
-    for (int i = k; i < n; i++) {
+    for (int i = next_at_least(x, k, n, heap[0]); i < n; i = next_at_least(x, i + 1, n, heap[0])) {
         if (!(x[i] > heap[0])) continue;
         heap[0] = x[i];
         sift_smallest(heap, k, 0);
@@ -308,12 +346,15 @@ void fore_sampler_process_of(fore_sampler *s, const fore_subset *some, const flo
         return;
     }
     float threshold = -FLT_MAX; /* minus infinity has no probability */
-    if (set->top_k > 0 && set->top_k < n) {
+    const bool few = set->top_k > 0 && set->top_k < n;
+    if (few) {
         float kth = kth_largest(s->scores, n, set->top_k, s->weights);
         if (kth > threshold) threshold = kth;
     }
     int count = 0;
     for (int i = 0; i < n; i++) {
+        if (few) i = next_at_least(s->scores, i, n, threshold);
+        if (i == n) break;
         s->ids[count] = i;
         count += s->scores[i] >= threshold;
     }

@@ -80,22 +80,30 @@ static void v16_rope(float *x, size_t row, size_t head, int T, int H, int half, 
         }
 }
 
-/* One row of conv_silu, n <= 16 channels from c on; the window's rows that come before the first one are in prev. */
-FORE_INLINE void v16_conv_lanes(const int K, float *y, const float *u, size_t ldu, const float *prev, const float *w,
-                                int t, size_t c, size_t C, size_t n) {
+/* Adds tap j of row t, n <= 16 channels from c on; the window's rows that come before the first one are in prev. */
+FORE_INLINE v16 v16_conv_tap(v16 sum, int j, int K, const float *u, size_t ldu, const float *prev, const float *w, int t,
+                             size_t c, size_t C, size_t n) {
+    int row = t - (K - 1) + j;
+    const float *p = row < 0 ? prev + (size_t)(row + K - 1) * C : u + (size_t)row * ldu;
+    v16 in = v16_load_some(p + c, n), weight = v16_load_some(w + (size_t)j * C + c, n);
+    return j ? v16_fma(weight, in, sum) : v16_mul(weight, in);
+}
+
+/* four: K is 4 */
+FORE_INLINE void v16_conv_lanes(const bool four, int K, float *y, const float *u, size_t ldu, const float *prev,
+                                const float *w, int t, size_t c, size_t C, size_t n) {
     v16 sum = v16_zero();
-    FORE_UNROLL for (int j = 0; j < K; j++) {
-        int row = t - (K - 1) + j;
-        const float *p = row < 0 ? prev + (size_t)(row + K - 1) * C : u + (size_t)row * ldu;
-        v16 in = v16_load_some(p + c, n), weight = v16_load_some(w + (size_t)j * C + c, n);
-        sum = j ? v16_fma(weight, in, sum) : v16_mul(weight, in);
+    if (four) {
+        FORE_UNROLL for (int j = 0; j < 4; j++) sum = v16_conv_tap(sum, j, 4, u, ldu, prev, w, t, c, C, n);
+    } else {
+        for (int j = 0; j < K; j++) sum = v16_conv_tap(sum, j, K, u, ldu, prev, w, t, c, C, n);
     }
     v16_store_some(y + c, v16_silu(sum), n);
 }
 
 /* Row by row, in strips of channels whose window and weights stay in the first cache. */
-FORE_INLINE void v16_conv_strips(const int K, float *y, size_t ldy, const float *u, size_t ldu, const float *prev,
-                                 const float *w, int T, size_t c0, size_t c1, size_t C) {
+FORE_INLINE void v16_conv_strips(const bool four, int K, float *y, size_t ldy, const float *u, size_t ldu,
+                                 const float *prev, const float *w, int T, size_t c0, size_t c1, size_t C) {
     enum { STRIP = 256 };
     for (size_t from = c0; from < c1; from += STRIP) {
         size_t to = c1 - from < STRIP ? c1 : from + STRIP;
@@ -103,9 +111,9 @@ FORE_INLINE void v16_conv_strips(const int K, float *y, size_t ldy, const float 
             size_t c = from;
             for (; c + 16 <= to; c += 16) {
                 FORE_PREFETCH(u + (size_t)t * ldu + c, 4 * sizeof(float) * ldu); /* four rows ahead */
-                v16_conv_lanes(K, y + (size_t)t * ldy, u, ldu, prev, w, t, c, C, 16);
+                v16_conv_lanes(four, K, y + (size_t)t * ldy, u, ldu, prev, w, t, c, C, 16);
             }
-            if (c < to) v16_conv_lanes(K, y + (size_t)t * ldy, u, ldu, prev, w, t, c, C, to - c);
+            if (c < to) v16_conv_lanes(four, K, y + (size_t)t * ldy, u, ldu, prev, w, t, c, C, to - c);
         }
     }
 }
@@ -113,8 +121,8 @@ FORE_INLINE void v16_conv_strips(const int K, float *y, size_t ldy, const float 
 static void v16_conv_silu(float *y, size_t ldy, const float *u, size_t ldu, const float *prev, const float *w, int T,
                           int c0, int c1, int C, int K) {
     if (!prev) prev = w; /* K == 1: never read */
-    if (K == 4) v16_conv_strips(4, y, ldy, u, ldu, prev, w, T, (size_t)c0, (size_t)c1, (size_t)C);
-    else v16_conv_strips(K, y, ldy, u, ldu, prev, w, T, (size_t)c0, (size_t)c1, (size_t)C);
+    if (K == 4) v16_conv_strips(true, 4, y, ldy, u, ldu, prev, w, T, (size_t)c0, (size_t)c1, (size_t)C);
+    else v16_conv_strips(false, K, y, ldy, u, ldu, prev, w, T, (size_t)c0, (size_t)c1, (size_t)C);
 }
 
 static void v16_delta_gates(float *beta, float *decay, size_t ldo, const float *b, size_t ldb, const float *a,
