@@ -9,7 +9,13 @@
 
 enum { ROOF_SUMS = 16, ROOF_LINE = 64, ROOF_AHEAD = 4096 };
 
-static inline uint32_t roof_fold(__m512i sum) { return (uint32_t)_mm512_reduce_add_epi32(sum); }
+/* Not _mm512_reduce_add_epi32: its sums are signed, and these run over. */
+static inline uint32_t roof_fold(__m512i sum) {
+    uint32_t lanes[16], all = 0;
+    _mm512_storeu_si512(lanes, sum);
+    for (int i = 0; i < 16; i++) all += lanes[i];
+    return all;
+}
 
 static uint32_t roof_read(const void *data, size_t bytes) {
     const char *at = data, *end = at + bytes;
