@@ -33,7 +33,8 @@ static int take_lists(const cli_options *options, cli_bench_plan *p) {
             return cli_fail_usage(options->verb, "--acceptance: a draft counts when all before it were right, so the numbers cannot rise, found '%s'",
                                   options->acceptance);
     double last = count > 1 && p->acceptance[count - 2] > 0 ? p->acceptance[count - 1] / p->acceptance[count - 2] : p->acceptance[0];
-    for (int i = count; count && i < FORE_DRAFT_MAX; i++) p->acceptance[i] = p->acceptance[i - 1] * last; /* as the last one given */
+    for (int i = 1; i < FORE_DRAFT_MAX; i++)
+        if (count && i >= count) p->acceptance[i] = p->acceptance[i - 1] * last; /* as the last one given */
     p->accepts = count > 0;
     return CLI_OK;
 }
