@@ -2,6 +2,7 @@
 #ifndef FORE_BASE_DTYPE_H
 #define FORE_BASE_DTYPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef enum fore_dtype {
@@ -14,5 +15,11 @@ typedef enum fore_dtype {
     FORE_DTYPE_U32,
     FORE_DTYPE_U8,
 } fore_dtype;
+
+static inline bool fore_dtype_is_float(fore_dtype dtype) {
+    return dtype == FORE_DTYPE_F32 || dtype == FORE_DTYPE_F16 || dtype == FORE_DTYPE_BF16;
+}
+/* Bytes of a float of that type. */
+static inline size_t fore_dtype_size(fore_dtype dtype) { return dtype == FORE_DTYPE_F32 ? 4 : 2; }
 
 #endif

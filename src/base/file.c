@@ -122,6 +122,21 @@ bool fore_dir_exists(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+bool fore_path_stays_inside(const char *path) {
+    if (path[0] == '/' || path[0] == 0) return false;
+    for (const char *p = path; p;) {
+        if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || p[2] == 0)) return false;
+        p = strchr(p, '/');
+        if (p) p++;
+    }
+    return true;
+}
+
+bool fore_name_ends_with(const char *name, const char *end) {
+    size_t n = strlen(name), k = strlen(end);
+    return n >= k && strcmp(name + n - k, end) == 0;
+}
+
 char *fore_path_join(const char *dir, const char *name) {
     size_t a = strlen(dir), b = strlen(name);
     char *p = malloc(a + b + 2);

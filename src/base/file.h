@@ -35,6 +35,11 @@ bool fore_dir_exists(const char *path);
 /* dir + "/" + name, owned by the caller (fore_free); NULL when memory is out. */
 char *fore_path_join(const char *dir, const char *name);
 
+/* A relative path that does not leave the folder it is taken from. */
+bool fore_path_stays_inside(const char *path);
+/* Whether a name ends so. */
+bool fore_name_ends_with(const char *name, const char *end);
+
 /* A file under a temporary name in the same folder; commit syncs and renames it to `path`, abandon removes it. A file that
  * is replaced keeps its mode; a symbolic link is followed; a device or pipe is written to directly. */
 typedef struct fore_writer {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,6 +35,15 @@ int cli_read(const char *path, size_t limit, cli_text *out) {
 int cli_print(const char *data, size_t size) {
     if (fwrite(data, 1, size, stdout) == size && fflush(stdout) == 0) return CLI_OK;
     return cli_fail("standard output: cannot write: %s", strerror(errno));
+}
+
+void cli_make_parents(char *path) {
+    for (char *p = path + 1; *p; p++) {
+        if (*p != '/') continue;
+        *p = 0;
+        mkdir(path, 0700);
+        *p = '/';
+    }
 }
 
 double cli_seconds(void) {

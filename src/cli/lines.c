@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "cli/files.h"
 #include "cli/signals.h"
 #include "cli/text.h"
 
@@ -70,16 +71,6 @@ static int read_key(EditLine *editor, wchar_t *key) {
     }
 }
 
-/* Makes the folders of path, all but its last part, readable by this user alone. */
-static void make_folders(char *path) {
-    for (char *p = path + 1; *p; p++) {
-        if (*p != '/') continue;
-        *p = 0;
-        mkdir(path, 0700);
-        *p = '/';
-    }
-}
-
 static void open_history(cli_lines *lines) {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     cli_text *path = &lines->history_path;
@@ -92,7 +83,7 @@ static void open_history(cli_lines *lines) {
         return;
     }
     cli_text_puts(path, "/foresight/history");
-    make_folders(path->data);
+    cli_make_parents(path->data);
     HistEvent event;
     history(lines->history, &event, H_LOAD, path->data); /* the first time there is none */
 }

@@ -11,15 +11,6 @@
 #include "cli/model.h"
 #include "cli/progress.h"
 
-static void make_parents(char *path) {
-    for (char *p = path + 1; *p; p++) {
-        if (*p != '/') continue;
-        *p = 0;
-        mkdir(path, 0700);
-        *p = '/';
-    }
-}
-
 int cli_pack_dir(const char *where, const char *model_dir, cli_text *out) {
     if (strcmp(where, "beside") == 0) {
         cli_text_puts(out, model_dir);
@@ -39,7 +30,7 @@ int cli_pack_dir(const char *where, const char *model_dir, cli_text *out) {
         return cli_fail("--pack cache: neither XDG_CACHE_HOME nor HOME names a folder; give one with --pack DIR");
     }
     cli_text_puts(out, "/foresight");
-    make_parents(out->data);
+    cli_make_parents(out->data);
     return CLI_OK;
 }
 

@@ -49,14 +49,14 @@ static void compute(fore_session *s, round *r) {
     r->place = (uint64_t)s->state.length;
     if (s->has_logits) return;
     r->place++;
-    double t0 = fore_session_clock();
+    double t0 = fore_clock();
     fore_drafts_make(s, &r->drafts);
-    double t1 = fore_session_clock();
+    double t1 = fore_clock();
     check(s, r);
     r->checked = true;
     s->stats.rounds++;
     s->stats.draft_seconds += t1 - t0;
-    s->stats.verify_seconds += fore_session_clock() - t1;
+    s->stats.verify_seconds += fore_clock() - t1;
 }
 
 /* The token of row i. *agrees: it is the draft made for its place. */
@@ -123,12 +123,12 @@ static void commit(fore_session *s, const round *r, int said) {
         s->has_logits = false;
         return;
     }
-    double t0 = fore_session_clock();
+    double t0 = fore_clock();
     for (int i = 1; i < said; i++) s->ids[r->place + (uint64_t)i - 1] = s->round_ids[i - 1];
     if (r->windowed) fore_trunk_commit(&s->engine, &s->model->network, &s->state, &s->scratch, &s->window, said);
     fore_profile_part(&s->engine, FORE_PART_DRAFT);
     fore_drafter_follow(s, fore_session_head_input(s), said);
-    s->stats.commit_seconds += fore_session_clock() - t0;
+    s->stats.commit_seconds += fore_clock() - t0;
 }
 
 /* What became of the draft for the token of row i. */
@@ -144,12 +144,12 @@ fore_status fore_session_next(fore_session *s, fore_chunk *chunk, fore_error *er
     if (fore_buf_reserve(&s->piece, 256) || fore_buf_reserve(&s->text, 2048)) return fore_fail_nomem(err, "the answer's text");
     s->text.size = 0;
     s->text.data[0] = 0;
-    double t0 = fore_session_clock(), draft0 = s->stats.draft_seconds, verify0 = s->stats.verify_seconds;
+    double t0 = fore_clock(), draft0 = s->stats.draft_seconds, verify0 = s->stats.verify_seconds;
     round r = {0};
     fore_profile_start(&s->engine);
     compute(s, &r);
     fore_profile_op(&s->engine, FORE_OP_SAMPLE);
-    double t1 = fore_session_clock();
+    double t1 = fore_clock();
     fore_finish finish = FORE_FINISH_NONE;
     fore_status st = FORE_OK;
     int said = 0, agreed = 0;
@@ -161,10 +161,10 @@ fore_status fore_session_next(fore_session *s, fore_chunk *chunk, fore_error *er
         st = take_token(s, id, r.place + (uint64_t)said, &finish, err);
         s->round_ends[said++] = s->text.size;
     }
-    double t2 = fore_session_clock();
+    double t2 = fore_clock();
     fore_profile_op(&s->engine, FORE_OP_COMMIT);
     commit(s, &r, said);
-    double t3 = fore_session_clock();
+    double t3 = fore_clock();
     fore_profile_part(&s->engine, FORE_PART_TRUNK);
     if (r.checked)
         fore_drafts_learn(s, &r.drafts, s->round_ids, said, agreed, finish != FORE_FINISH_NONE, s->stats.verify_seconds - verify0 + (t3 - t2),

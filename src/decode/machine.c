@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/pool.h"
 #include "kernels/kern.h"
 #include "kernels/roofline.h"
@@ -13,12 +13,6 @@ enum { MOST_BYTES = 1 << 30, LEAST_BYTES = 256 << 20, TRIES = 4, SLICE = 1 << 20
 /* Seconds: of a try that is long enough; after which no further try begins. */
 #define SHORT_TRY 0.04
 #define ENOUGH    0.5
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- what the system says ---------------------------------------------------------------------------------------- */
 
@@ -122,11 +116,11 @@ static fore_status measure_read(const fore_roof *roof, fore_pool *pool, volatile
     if (j.data == MAP_FAILED) return fore_fail(err, FORE_ERR_NOMEM, "out of memory: the streaming read takes %zu MiB", bytes >> 20);
     int slices = (int)(bytes / SLICE);
     fore_pool_run(pool, touch_task, &j, slices); /* by the threads that read, where memory has places */
-    double first = now();
-    for (int i = 0; i < TRIES && (i < 2 || now() - first < ENOUGH); i++) {
-        double began = now();
+    double first = fore_clock();
+    for (int i = 0; i < TRIES && (i < 2 || fore_clock() - first < ENOUGH); i++) {
+        double began = fore_clock();
         fore_pool_run(pool, read_task, &j, slices);
-        double reached = (double)bytes / (now() - began);
+        double reached = (double)bytes / (fore_clock() - began);
         if (reached > *speed) *speed = reached;
     }
     munmap(j.data, bytes);
@@ -149,11 +143,11 @@ static void peak_task(void *context, int index, int worker) {
 static double measure_peak(uint32_t (*multiply)(size_t), int operations, fore_pool *pool, volatile uint32_t *sums) {
     int tasks = fore_pool_threads(pool) * 8;
     peak_job j = {multiply, 1000, sums};
-    double best = 0, work = (double)operations * tasks, first = now();
-    for (int i = 0; i < TRIES && (i < 1 || now() - first < ENOUGH);) {
-        double began = now();
+    double best = 0, work = (double)operations * tasks, first = fore_clock();
+    for (int i = 0; i < TRIES && (i < 1 || fore_clock() - first < ENOUGH);) {
+        double began = fore_clock();
         fore_pool_run(pool, peak_task, &j, tasks);
-        double seconds = now() - began, reached = work * (double)j.rounds / seconds;
+        double seconds = fore_clock() - began, reached = work * (double)j.rounds / seconds;
         if (reached > best) best = reached;
         if (seconds < SHORT_TRY / 2) j.rounds *= 2;
         else i++;

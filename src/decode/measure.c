@@ -59,7 +59,7 @@ static void run_pass(fore_session *s, int rows, timed_pass *t, fore_pass_time *o
     size_t C = (size_t)network->config.text.hidden_size;
     int32_t positions[FORE_PASS_MAX];
     int length = s->state.length;
-    double t0 = fore_session_clock();
+    double t0 = fore_clock();
     for (int i = 0; i < rows; i++) {
         int32_t id = (int32_t)((uint32_t)(length + i) * 2654435761u % (uint32_t)s->model->usable);
         fore_weight_row(network->kern, &network->embed, id, t->embeddings + (size_t)i * C);
@@ -74,10 +74,10 @@ static void run_pass(fore_session *s, int rows, timed_pass *t, fore_pass_time *o
     };
     fore_trunk_forward(&s->engine, network, &s->state, &s->scratch, &batch);
     fore_trunk_logits(&s->engine, network, t->hidden, rows, t->logits);
-    double t1 = fore_session_clock();
+    double t1 = fore_clock();
     fore_profile_op(&s->engine, FORE_OP_COMMIT);
     if (rows > 1) fore_trunk_commit(&s->engine, network, &s->state, &s->scratch, &t->window, rows);
-    *out = (fore_pass_time){.pass = t1 - t0, .commit = rows > 1 ? fore_session_clock() - t1 : 0};
+    *out = (fore_pass_time){.pass = t1 - t0, .commit = rows > 1 ? fore_clock() - t1 : 0};
 }
 
 fore_status fore_session_time_pass(fore_session *s, int rows, fore_pass_time *out, fore_error *err) {

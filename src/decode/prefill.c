@@ -33,14 +33,14 @@ static fore_status see_images(fore_session *s, const fore_request *r, const fore
     fore_status st = FORE_OK;
     for (size_t i = 0; i < p->images && !st; i++) {
         if (p->starts[i] + p->pads[i] > reused) {
-            double t0 = fore_session_clock();
+            double t0 = fore_clock();
             float *patches;
             st = fore_prepare_patches(s->model, r, i, &patches, err);
-            double t1 = fore_session_clock();
+            double t1 = fore_clock();
             if (!st) st = fore_tower_forward(&s->engine, network, patches, p->grids[i], out + at * C, r->progress, r->user, NULL, NULL, err);
             free(patches);
             s->stats.image_seconds += t1 - t0;
-            s->stats.vision_seconds += fore_session_clock() - t1;
+            s->stats.vision_seconds += fore_clock() - t1;
         }
         at += p->pads[i];
     }
@@ -127,7 +127,7 @@ fore_status fore_session_prefill(fore_session *s, const fore_request *r, const f
     s->pending = -1;
     s->delta = splice->mrope_delta;
     s->stats.reused_tokens = reused;
-    double t0 = fore_session_clock();
+    double t0 = fore_clock();
     prefill_progress progress = {.request = r, .tokens = p->n, .layers = (uint64_t)s->model->network.config.text.num_hidden_layers};
     for (size_t at = reused; at < p->n;) {
         size_t left = p->n - at;
@@ -161,6 +161,6 @@ fore_status fore_session_prefill(fore_session *s, const fore_request *r, const f
         at += (size_t)T;
         *last_row = T - 1;
     }
-    s->stats.prefill_seconds = fore_session_clock() - t0;
+    s->stats.prefill_seconds = fore_clock() - t0;
     return fore_splice_finish(splice, err);
 }

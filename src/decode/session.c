@@ -3,13 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-double fore_session_clock(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Scratch, embeddings and hiddens of a pass of up to `rows` rows. */
 static fore_status reserve_rows(fore_session *s, int rows, fore_error *err) {
@@ -208,11 +201,11 @@ fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_erro
     s->stats = (fore_stats){0};
     fore_profile_start(&s->engine);
     fore_scratch_forget(&s->scratch, &s->model->network.config.text);
-    double t0 = fore_session_clock();
+    double t0 = fore_clock();
     fore_prepared p;
     fore_status st = fore_prepare(s->model, r, (size_t)s->context, &p, err);
     if (st) return st;
-    s->stats.image_seconds = fore_session_clock() - t0;
+    s->stats.image_seconds = fore_clock() - t0;
     st = take_request(s, r, &p, err);
     int rows = r->prefill_chunk ? r->prefill_chunk : FORE_DEFAULT_CHUNK;
     if (!st) st = fore_session_reserve(s, rows, s->draft.depth != 0 || s->lookups, err);
@@ -220,13 +213,13 @@ fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_erro
     int last = 0;
     if (!st) st = fore_session_prefill(s, r, &p, NULL, NULL, &last, &splice, err);
     if (!st) {
-        double t1 = fore_session_clock();
+        double t1 = fore_clock();
         size_t C = (size_t)s->model->network.config.text.hidden_size;
         fore_trunk_logits(&s->engine, &s->model->network, s->hidden + (size_t)last * C, 1, s->logits);
         if (s->lookups) fore_lookup_set(&s->lookup, p.ids, (int)p.n);
         s->has_logits = true;
         s->active = true;
-        s->stats.prefill_seconds += fore_session_clock() - t1;
+        s->stats.prefill_seconds += fore_clock() - t1;
         s->stats.prompt_tokens = p.n;
         s->stats.images = p.images;
         s->stats.image_tokens = splice.total_pads;

@@ -3,6 +3,7 @@
 #ifndef FORE_DECODE_SESSION_H
 #define FORE_DECODE_SESSION_H
 
+#include "base/clock.h"
 #include "base/pool.h"
 #include "decode/draft.h"
 #include "decode/drafts.h"
@@ -69,8 +70,6 @@ struct fore_session {
     fore_stats stats;
 };
 
-/* Seconds of a clock that only goes forward. */
-double fore_session_clock(void);
 /* Memory for prefill steps of `rows` rows (more than the context are not needed), and for windows when `drafts`. */
 fore_status fore_session_reserve(fore_session *session, int rows, bool drafts, fore_error *err);
 /* The hiddens that the draft head's contract wants, of the pass just made. */

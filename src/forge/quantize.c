@@ -108,7 +108,7 @@ static fore_status find_sidecar(work *w, const cJSON *config) {
     const char *named = NULL;
     fore_status s = fore_json_string(fore_json_get(config, "mlx_lm_extra_tensors"), "mtp_file", NULL, &named, w->err);
     if (s) return fore_fail_prefix(w->err, s, "%s/%s: mlx_lm_extra_tensors", w->source, config_name);
-    if (named && (named[0] == '/' || strstr(named, "..")))
+    if (named && !fore_path_stays_inside(named))
         return fore_fail(w->err, FORE_ERR_FORMAT, "%s/%s: mlx_lm_extra_tensors.mtp_file: \"%.100s\" leaves the model's folder", w->source,
                          config_name, named);
     if (named) s = try_sidecar(w, named);
@@ -241,18 +241,13 @@ static fore_status next_step(work *w) {
     return FORE_OK;
 }
 
-static bool ends_with(const char *name, const char *end) {
-    size_t n = strlen(name), k = strlen(end);
-    return n >= k && !strcmp(name + n - k, end);
-}
-
 /* Weights of any format, what is written anew, and hidden files stay behind. */
 static bool is_copied(const char *name) {
     static const char *const weights[] = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".h5", ".msgpack", ".npz",
                                           ".index.json", ".partial"};
     if (name[0] == '.' || !strcmp(name, config_name) || !strcmp(name, report_name) || !strcmp(name, fore_journal_name)) return false;
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
-        if (ends_with(name, weights[i])) return false;
+        if (fore_name_ends_with(name, weights[i])) return false;
     return true;
 }
 

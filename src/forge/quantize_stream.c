@@ -42,8 +42,6 @@ fore_status fore_quantize_stream_step(const fore_quantize_stream *stream, fore_e
 
 /* ---- quantising rows --------------------------------------------------------------------------------------------- */
 
-static size_t width(fore_dtype dtype) { return dtype == FORE_DTYPE_F32 ? 4 : 2; }
-
 static float load(fore_dtype dtype, const unsigned char *p, uint64_t i) {
     if (dtype == FORE_DTYPE_F32) return fore_load_f32(p + 4 * i);
     return dtype == FORE_DTYPE_BF16 ? fore_load_bf16(p + 2 * i) : fore_load_f16(p + 2 * i);
@@ -60,7 +58,7 @@ static uint64_t affine_row(const fore_quantize_job *j) { return j->K / (uint64_t
 static sums compare(const block *b, uint64_t first, uint64_t rows) {
     const fore_quantize_job *j = b->job;
     const unsigned char *q = b->q + first * q_row(j), *scales = b->scales + first * affine_row(j);
-    const unsigned char *biases = b->biases + first * affine_row(j), *from = b->from + first * j->K * width(b->dtype);
+    const unsigned char *biases = b->biases + first * affine_row(j), *from = b->from + first * j->K * fore_dtype_size(b->dtype);
     uint64_t group = (uint64_t)j->group;
     sums s = {0, 0};
     for (uint64_t g = 0; g < rows * (j->K / group); g++) {
@@ -91,7 +89,7 @@ static void quantize_task(void *context, int index, int worker) {
     const fore_quantize_job *j = b->job;
     fore_qweight w = shape_of(j, rows);
     b->status[index] = quantize_rows(b, &w, b->q + first * q_row(j), b->scales + first * affine_row(j),
-                                     b->biases + first * affine_row(j), b->from + first * j->K * width(b->dtype));
+                                     b->biases + first * affine_row(j), b->from + first * j->K * fore_dtype_size(b->dtype));
     if (!b->status[index]) b->of[index] = compare(b, first, rows);
 }
 
@@ -100,7 +98,7 @@ static fore_status name_row(const block *b, const fore_quantize_piece *piece, ui
     const fore_quantize_job *j = b->job;
     for (uint64_t r = 0; r < b->rows; r++) {
         fore_qweight w = shape_of(j, 1);
-        const unsigned char *row = b->from + r * j->K * width(b->dtype);
+        const unsigned char *row = b->from + r * j->K * fore_dtype_size(b->dtype);
         if (!quantize_rows(b, &w, b->q, b->scales, b->biases, row)) continue;
         uint64_t k = 0;
         while (k < j->K && isfinite(load(b->dtype, row, k))) k++;
@@ -130,7 +128,7 @@ static fore_status quantize_block(const fore_quantize_stream *st, block *b, cons
 
 /* Rows r .. r+rows-1 of a piece, which lie together: in the file, or turned into the room given. */
 static const unsigned char *piece_rows(const fore_quantize_job *j, const fore_quantize_piece *p, uint64_t r, uint64_t rows, void *room) {
-    size_t size = width(p->from->dtype);
+    size_t size = fore_dtype_size(p->from->dtype);
     if (!p->across) return p->from->data + (p->row + r) * j->K * size;
     const unsigned char *from = p->from->data + (p->skip + p->row + r) * size;
     if (size == 4) fore_turn_32(room, from, j->K, p->across, rows);
@@ -144,7 +142,7 @@ static bool is_turned(const fore_quantize_job *j) { return j->pieces[0].across !
 static fore_status copy_turned(fore_quantize_stream *st, const fore_quantize_job *j, const fore_folder_file *file, uint64_t at,
                                fore_error *err) {
     enum { ROWS = 64 };
-    size_t row = j->K * width(j->dtype);
+    size_t row = j->K * fore_dtype_size(j->dtype);
     unsigned char *room = malloc(ROWS * row);
     fore_status s = room ? FORE_OK : fore_fail_nomem(err, j->name);
     for (size_t i = 0; i < j->piece_count; i++)
@@ -195,7 +193,7 @@ static fore_status stream_rows(fore_quantize_stream *st, block *b, uint64_t most
     for (size_t i = 0; i < j->piece_count; i++) {
         const fore_quantize_piece *p = &j->pieces[i];
         b->dtype = p->from->dtype;
-        uint64_t row_bytes = j->K * width(b->dtype);
+        uint64_t row_bytes = j->K * fore_dtype_size(b->dtype);
         for (uint64_t r = 0; r < p->rows; r += b->rows) {
             b->rows = p->rows - r < most ? p->rows - r : most;
             b->from = piece_rows(j, p, r, b->rows, b->turned);
@@ -222,7 +220,7 @@ static fore_status quantize_job(fore_quantize_stream *st, const fore_quantize_jo
     b.biases = malloc((size_t)(most * affine_row(j)));
     b.of = malloc(tasks * sizeof *b.of);
     b.status = malloc(tasks * sizeof *b.status);
-    b.turned = is_turned(j) ? malloc((size_t)(most * j->K) * width(j->dtype)) : NULL;
+    b.turned = is_turned(j) ? malloc((size_t)(most * j->K) * fore_dtype_size(j->dtype)) : NULL;
     sums total = {0, 0};
     fore_status s = b.q && b.scales && b.biases && b.of && b.status && (b.turned || !is_turned(j)) ? FORE_OK : fore_fail_nomem(err, "rows to be quantised");
     if (!s) s = stream_rows(st, &b, most, file, at, &total, err);

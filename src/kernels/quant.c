@@ -39,6 +39,10 @@ fore_status fore_qweight_check(int bits, int group, int64_t N, int64_t K, fore_d
     return FORE_OK;
 }
 
+size_t fore_qweight_bytes(const fore_qweight *w) {
+    return (size_t)fore_qweight_panels(w) * group_count(w) * block_bytes(w);
+}
+
 size_t fore_qweight_stored_q(const fore_qweight *w) {
     return (size_t)w->N * ((size_t)w->K / 8 * (size_t)w->bits);
 }
@@ -112,7 +116,7 @@ static void pack_block(const fore_qweight *w, unsigned char *to, size_t n0, size
 }
 
 int fore_qweight_panels(const fore_qweight *w) {
-    return (w->N - 1) / 16 + 1;
+    return w->N / 16 + (w->N % 16 != 0);
 }
 
 void fore_qweight_pack_panels(const fore_qweight *w, void *panels, const void *q, const void *scales,

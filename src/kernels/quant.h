@@ -22,6 +22,8 @@ enum { FORE_PANEL_FORM = 1 };
 /* Checks a shape (bits, group, dtype of the scales, N and K >= 1, group divides K) and tells its bytes in panel form.
  * FORE_ERR_UNSUPPORTED or FORE_ERR_LIMIT (too large to count) with a message; *size is then 0. */
 fore_status fore_qweight_check(int bits, int group, int64_t N, int64_t K, fore_dtype dtype, size_t *size, fore_error *err);
+/* Bytes of the panels of a checked shape; also of those before row N of a matrix, where N is a multiple of 16. */
+size_t fore_qweight_bytes(const fore_qweight *w);
 /* Bytes of the stored form of a checked shape: of q, and of scales or biases each. */
 size_t fore_qweight_stored_q(const fore_qweight *w);
 size_t fore_qweight_stored_affine(const fore_qweight *w);

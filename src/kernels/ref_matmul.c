@@ -35,7 +35,7 @@ void fore_ref_mm_f16(float *y, size_t ldy, const float *x, size_t ldx, const voi
 
 void fore_ref_mm_across(float *y, size_t ldy, const float *x, size_t ldx, const void *W, fore_dtype dtype, int across, int T, int n0,
                         int n1, int K) {
-    size_t width = dtype == FORE_DTYPE_F32 ? 4 : 2;
+    size_t width = fore_dtype_size(dtype);
     load_fn *load = dtype == FORE_DTYPE_F32 ? fore_load_f32 : dtype == FORE_DTYPE_BF16 ? fore_load_bf16 : fore_load_f16;
     mm(y, ldy, x, ldx, W, width, (size_t)across * width, load, T, n0, n1, K);
 }

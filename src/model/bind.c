@@ -48,14 +48,10 @@ static void refuse_type(fore_binder *b, const fore_entry *e) {
                           ".biases of MLX's affine form", e->name, e->dtype_name);
 }
 
-static bool is_float(const fore_entry *e) {
-    return e->dtype == FORE_DTYPE_F32 || e->dtype == FORE_DTYPE_F16 || e->dtype == FORE_DTYPE_BF16;
-}
-
 /* A tensor of floats with this shape, or NULL and a recorded failure. */
 static const fore_entry *find_floats(fore_binder *b, const char *full, int dims, const uint64_t *shape) {
     const fore_entry *e = find(b, full);
-    if (e && !is_float(e)) {
+    if (e && !fore_dtype_is_float(e->dtype)) {
         refuse_type(b, e);
         return NULL;
     }
@@ -123,7 +119,7 @@ static bool find_stored(fore_binder *b, const char *name, int dims, const uint64
 /* Rows row0 .. row0+N-1 of a matrix whose rows lie one behind the other in a tensor. */
 static void place(fore_binder *b, fore_weight *out, const stored *s, size_t row0, int N, int K) {
     if (!s->bits) {
-        size_t row = (size_t)K * (s->data->dtype == FORE_DTYPE_F32 ? 4 : 2);
+        size_t row = (size_t)K * fore_dtype_size(s->data->dtype);
         *out = (fore_weight){.data = s->data->data + row0 * row, .dtype = s->data->dtype, .N = N, .K = K};
         return;
     }
@@ -170,7 +166,7 @@ void fore_bind_slices(fore_binder *b, fore_experts *out, int E, int rows, int ro
     if (!find_stored(b, name, 3, shape, &s)) return;
     place(b, &out->first, &s, (size_t)row0, N, K);
     if (!s.bits) {
-        out->stride = (size_t)rows * (size_t)K * (s.data->dtype == FORE_DTYPE_F32 ? 4 : 2);
+        out->stride = (size_t)rows * (size_t)K * fore_dtype_size(s.data->dtype);
         return;
     }
     /* Panels of one kind follow each other: each begins at a multiple of a line, and its size is one. */
@@ -188,7 +184,7 @@ void fore_bind_columns(fore_binder *b, fore_experts *out, int E, int K, int colu
     snprintf(full, sizeof full, "%s%s", b->prefix, name);
     const fore_entry *e = find_floats(b, full, 3, shape);
     if (!e) return;
-    size_t size = e->dtype == FORE_DTYPE_F32 ? 4 : 2;
+    size_t size = fore_dtype_size(e->dtype);
     *out = (fore_experts){.first = {.data = e->data + (size_t)column0 * size, .dtype = e->dtype, .N = N, .K = K},
                           .stride = (size_t)K * (size_t)columns * size,
                           .across = columns};

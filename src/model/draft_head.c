@@ -26,7 +26,7 @@ static bool same_form(const fore_weight *a, const fore_weight *b) {
     return a->bits == b->bits && a->group == b->group && a->dtype == b->dtype;
 }
 
-static size_t dense_row(const fore_weight *w) { return (size_t)w->K * (w->dtype == FORE_DTYPE_F32 ? 4 : 2); }
+static size_t dense_row(const fore_weight *w) { return (size_t)w->K * fore_dtype_size(w->dtype); }
 
 /* Work memory of up to PANEL rows: as floats, then in the stored form, then as one panel. */
 static size_t work_bytes(const fore_weight *form, int rows) {

@@ -153,7 +153,7 @@ static fore_qrows slot_rows(const moe_job *j, int slot) {
 
 /* Columns n .. n+cols-1 of a transposed matrix, as rows of K. */
 static void turn(void *to, const fore_weight *w, int across, int n, int cols) {
-    size_t size = w->dtype == FORE_DTYPE_F32 ? 4 : 2;
+    size_t size = fore_dtype_size(w->dtype);
     const char *from = (const char *)w->data + (size_t)n * size;
     if (size == 4) fore_turn_32(to, from, (size_t)w->K, (size_t)across, (size_t)cols);
     else fore_turn_16(to, from, (size_t)w->K, (size_t)across, (size_t)cols);

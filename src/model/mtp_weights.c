@@ -19,17 +19,6 @@ static const char *prefix_in(const fore_store *store) {
     return NULL;
 }
 
-/* A name from the config must stay inside the folder. */
-static bool stays_inside(const char *name) {
-    if (name[0] == '/' || name[0] == 0) return false;
-    for (const char *p = name; p;) {
-        if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || p[2] == 0)) return false;
-        p = strchr(p, '/');
-        if (p) p++;
-    }
-    return true;
-}
-
 static fore_status open_sidecar(const char *dir, const char *name, fore_mtp *m, fore_error *err) {
     char *path = fore_path_join(dir, name);
     if (!path) return fore_fail_nomem(err, "a path");
@@ -51,7 +40,7 @@ static fore_status find_weights(const char *dir, const fore_network *n, const cJ
     if (s) return fore_fail_prefix(err, s, "config.json: mlx_lm_extra_tensors");
     *store = NULL;
     if (named) {
-        if (!stays_inside(named))
+        if (!fore_path_stays_inside(named))
             return fore_fail(err, FORE_ERR_FORMAT, "config.json: mlx_lm_extra_tensors.mtp_file: \"%.100s\" leaves the model's folder", named);
         s = open_sidecar(dir, named, m, err);
         if (!s && !m->sidecar)
@@ -75,11 +64,6 @@ static fore_status find_weights(const char *dir, const fore_network *n, const cJ
     return FORE_OK;
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t a = strlen(text), b = strlen(end);
-    return a >= b && strcmp(text + a - b, end) == 0;
-}
-
 /* Mean of a stored vector, a piece at a time. */
 static double mean_of(const fore_entry *e, const fore_kern *kern) {
     enum { PIECE = 256 };
@@ -95,19 +79,15 @@ static double mean_of(const fore_entry *e, const fore_kern *kern) {
     return n ? sum / (double)n : 0;
 }
 
-static bool is_float(const fore_entry *e) {
-    return e->dtype == FORE_DTYPE_F32 || e->dtype == FORE_DTYPE_F16 || e->dtype == FORE_DTYPE_BF16;
-}
-
 /* Judged once for the whole set, never tensor by tensor: zero-centred iff the means of all q and k norms are below 1.25 and the
  * smallest mean among input, post-attention and pre-fc norms is below 0.5. The final norm overlaps and is not asked. */
 static bool detect_absolute(const fore_store *store, const char *prefix, const fore_kern *kern) {
     double largest_qk = 0, smallest = 1e30;
     for (size_t i = 0; i < fore_store_count(store); i++) {
         const fore_entry *e = fore_store_at(store, i);
-        if (strncmp(e->name, prefix, strlen(prefix)) || !is_float(e) || e->dims != 1) continue;
-        bool qk = ends_with(e->name, ".q_norm.weight") || ends_with(e->name, ".k_norm.weight");
-        bool other = ends_with(e->name, "input_layernorm.weight") || ends_with(e->name, "post_attention_layernorm.weight") ||
+        if (strncmp(e->name, prefix, strlen(prefix)) || !fore_dtype_is_float(e->dtype) || e->dims != 1) continue;
+        bool qk = fore_name_ends_with(e->name, ".q_norm.weight") || fore_name_ends_with(e->name, ".k_norm.weight");
+        bool other = fore_name_ends_with(e->name, "input_layernorm.weight") || fore_name_ends_with(e->name, "post_attention_layernorm.weight") ||
                      strstr(e->name, "pre_fc_norm_") != NULL;
         if (!qk && !other) continue;
         double mean = mean_of(e, kern);
@@ -190,9 +170,9 @@ static bool is_unknown_form(const fore_store *store, const char *prefix) {
     for (size_t i = 0; i < fore_store_count(store); i++) {
         const fore_entry *e = fore_store_at(store, i);
         if (strncmp(e->name, prefix, strlen(prefix))) continue;
-        if (ends_with(e->name, ".scales") && !(e->dtype == FORE_DTYPE_BF16 || e->dtype == FORE_DTYPE_F16)) return true;
+        if (fore_name_ends_with(e->name, ".scales") && !(e->dtype == FORE_DTYPE_BF16 || e->dtype == FORE_DTYPE_F16)) return true;
         for (size_t k = 0; k < sizeof companions / sizeof *companions; k++)
-            if (ends_with(e->name, companions[k])) return true;
+            if (fore_name_ends_with(e->name, companions[k])) return true;
     }
     return false;
 }

@@ -14,9 +14,9 @@ enum { HUGE_PAGE = 2 << 20 };
 enum { LINE = 64, SLACK_ROWS = 32, PART_BYTES = 1 << 20 };
 
 size_t fore_weight_bytes(const fore_weight *w) {
-    if (!w->bits) return (size_t)w->N * (size_t)w->K * (w->dtype == FORE_DTYPE_F32 ? 4 : 2);
-    size_t groups = (size_t)w->K / (size_t)w->group, panels = ((size_t)w->N + 15) / 16;
-    return panels * groups * (64 + 2 * (size_t)w->bits * (size_t)w->group);
+    if (!w->bits) return (size_t)w->N * (size_t)w->K * fore_dtype_size(w->dtype);
+    const fore_qweight q = fore_weight_quantised(w);
+    return fore_qweight_bytes(&q);
 }
 
 void fore_weight_row(const fore_kern *kern, const fore_weight *w, int row, float *y) {
@@ -31,11 +31,6 @@ void fore_weight_row(const fore_kern *kern, const fore_weight *w, int row, float
     } else {
         memcpy(y, (const char *)w->data + 4 * at, K * sizeof *y);
     }
-}
-
-static bool ends_with(const char *text, const char *end) {
-    size_t a = strlen(text), b = strlen(end);
-    return a >= b && strcmp(text + a - b, end) == 0;
 }
 
 /* No fewer bytes than the panels of the matrices of a tensor take, also when each is cut in two: rows may be filled up. */
@@ -80,7 +75,7 @@ fore_status fore_panels_reserve(fore_panels *p, const fore_store *store, const c
     for (size_t i = 0; i < fore_store_count(store); i++) {
         const fore_entry *e = fore_store_at(store, i);
         size_t bytes;
-        if (!ends_with(e->name, ".scales") || strncmp(e->name, prefix, strlen(prefix))) continue;
+        if (!fore_name_ends_with(e->name, ".scales") || strncmp(e->name, prefix, strlen(prefix))) continue;
         if (!bound(store, e, &bytes) || __builtin_add_overflow(total, bytes, &total))
             return fore_fail(err, FORE_ERR_LIMIT, "weights: %s: the quantised matrices do not fit the address space", e->name);
     }
@@ -158,12 +153,12 @@ static void make_part(void *context, int index, int worker) {
     }
     const fore_panel_job *job = &run->panels->jobs[low];
     int rows = part_rows(job), n0 = (index - run->first[low]) * rows;
-    fore_qweight part = job->w;
+    fore_qweight part = job->w, before = job->w;
     part.N = job->w.N - n0 < rows ? job->w.N - n0 : rows;
+    before.N = n0;
     const unsigned char *q = job->q + stored_row(job) * (size_t)n0, *from = q;
     size_t affine = fore_qweight_stored_affine(&job->w) / (size_t)job->w.N * (size_t)n0;
-    fore_weight before = {.dtype = job->w.dtype, .N = n0, .K = job->w.K, .bits = job->w.bits, .group = job->w.group};
-    unsigned char *to = (unsigned char *)job->w.panels + fore_weight_bytes(&before);
+    unsigned char *to = (unsigned char *)job->w.panels + fore_qweight_bytes(&before);
     if (job->stored_bits != job->w.bits) {
         unsigned char *wide = run->wide + (size_t)worker * run->wide_bytes;
         widen_bits(wide, job->w.bits, q, job->stored_bits, (size_t)part.N * (size_t)part.K);
@@ -190,9 +185,8 @@ static fore_status reserve_wide(const fore_panels *p, fore_pool *pool, make_run 
 static void place_panels(const fore_panels *p, fore_pool *pool) {
     for (size_t i = 0; i < p->count; i++) {
         const fore_qweight *w = &p->jobs[i].w;
-        size_t size = 0;
-        if (!fore_qweight_check(w->bits, w->group, 16, w->K, w->dtype, &size, NULL))
-            fore_pool_place(pool, p->memory + ((const unsigned char *)w->panels - p->memory), size, fore_qweight_panels(w));
+        int panels = fore_qweight_panels(w);
+        fore_pool_place(pool, (unsigned char *)w->panels, fore_qweight_bytes(w) / (size_t)panels, panels);
     }
 }
 

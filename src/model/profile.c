@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const char *const names[FORE_PARTS][FORE_OPS] = {
 #define FORE_XX(name, text) text,
@@ -16,12 +15,6 @@ static const char *const names[FORE_PARTS][FORE_OPS] = {
     {FORE_OP_MAP(FORE_XX)},
 #undef FORE_XX
 };
-
-double fore_profile_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void fore_profile_forget(fore_profile *p) {
     memset(p->rows, 0, sizeof p->rows);
@@ -53,7 +46,7 @@ void fore_profile_free(fore_profile *p) {
 }
 
 void fore_profile_switch(fore_profile *p, fore_part part, fore_op op) {
-    double now = fore_profile_now();
+    double now = fore_clock();
     if (p->op != FORE_OP_NONE) p->rows[p->part][p->op].seconds += now - p->began;
     p->part = part;
     p->op = op;
@@ -77,7 +70,7 @@ void fore_profile_add_products(fore_profile *p, fore_op op, const fore_weight *l
 }
 
 void fore_profile_add_inside(fore_profile *p, int worker, fore_op op, double *began) {
-    double now = fore_profile_now();
+    double now = fore_clock();
     p->inside[(size_t)worker * FORE_PROFILE_STRIDE + (size_t)op] += now - *began;
     *began = now;
 }

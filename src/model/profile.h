@@ -3,6 +3,7 @@
 #ifndef FORE_MODEL_PROFILE_H
 #define FORE_MODEL_PROFILE_H
 
+#include "base/clock.h"
 #include "model/linear.h"
 
 /* Products are named after the weights they read; both kinds of layers share `norm` (residual sums too). The tower takes rows
@@ -63,7 +64,6 @@ void fore_profile_count_products(fore_profile *profile, const fore_product *prod
 void fore_profile_add_products(fore_profile *profile, fore_op op, const fore_weight *like, uint64_t bytes, double operations);
 void fore_profile_add_inside(fore_profile *profile, int worker, fore_op op, double *began);
 void fore_profile_share_out(fore_profile *profile);
-double fore_profile_now(void);
 
 /* ---- hooks, each nothing without a profile ----------------------------------------------------------------------- */
 
@@ -93,7 +93,7 @@ static inline void fore_profile_weights(const fore_engine *e, fore_op op, const 
     if (e->profile) fore_profile_add_products(e->profile, op, like, bytes, operations);
 }
 /* Inside a task that does the work of several operators: where a piece of it begins, and that the piece up to here was `op`'s. */
-static inline double fore_profile_inside(const fore_engine *e) { return e->profile ? fore_profile_now() : 0; }
+static inline double fore_profile_inside(const fore_engine *e) { return e->profile ? fore_clock() : 0; }
 static inline void fore_profile_piece(const fore_engine *e, int worker, fore_op op, double *began) {
     if (e->profile) fore_profile_add_inside(e->profile, worker, op, began);
 }

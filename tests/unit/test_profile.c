@@ -167,11 +167,11 @@ static void test_parts(void **state) {
     r.max_tokens = 30;
     r.draft.depth = 3;
     assert_int_equal(fore_session_profile(s.session, true, &err), FORE_OK);
-    double began = fore_session_clock();
+    double began = fore_clock();
     if (fore_session_begin(s.session, &r, &err)) fail_msg("%s", err.text);
     for (fore_chunk c = {0}; c.finish == FORE_FINISH_NONE;)
         if (fore_session_next(s.session, &c, &err)) fail_msg("%s", err.text);
-    double wall = fore_session_clock() - began, sum = 0;
+    double wall = fore_clock() - began, sum = 0;
     fore_stats stats;
     fore_session_get_stats(s.session, &stats);
     static const char *const parts[] = {"", "mtp.", "vision."};
