@@ -188,20 +188,18 @@ static int compare_spans(const void *a, const void *b) {
 }
 
 static int compare_tensors(const void *a, const void *b) {
-    return strcmp((*(fore_gguf_tensor *const *)a)->name, (*(fore_gguf_tensor *const *)b)->name);
+    return strcmp((*(const fore_gguf_tensor *const *)a)->name, (*(const fore_gguf_tensor *const *)b)->name);
 }
 
-static fore_status check_names(const reader *r, fore_gguf *f) {
-    fore_gguf_tensor **list = malloc((f->tensor_count + 1) * sizeof *list);
+static fore_status sort_names(const reader *r, fore_gguf *f) {
+    const fore_gguf_tensor **list = f->sorted = fore_arena_alloc(r->arena, f->tensor_count + 1, sizeof *list);
     if (!list) return fore_fail_nomem(r->err, r->path);
-    fore_status s = FORE_OK;
     for (size_t i = 0; i < f->tensor_count; i++) list[i] = &f->tensors[i];
     qsort(list, f->tensor_count, sizeof *list, compare_tensors);
-    for (size_t i = 1; i < f->tensor_count && !s; i++)
+    for (size_t i = 1; i < f->tensor_count; i++)
         if (!strcmp(list[i]->name, list[i - 1]->name))
-            s = fore_fail(r->err, FORE_ERR_FORMAT, "%s: tensor %s is there twice", r->path, list[i]->name);
-    free(list);
-    return s;
+            return fore_fail(r->err, FORE_ERR_FORMAT, "%s: tensor %s is there twice", r->path, list[i]->name);
+    return FORE_OK;
 }
 
 /* Where the tensors lie, of which spans has the offsets: aligned, inside the file, not in one another. */
@@ -239,7 +237,7 @@ static fore_status read_tensors(reader *r, fore_gguf *f) {
     f->tensors = fore_arena_alloc(r->arena, f->tensor_count + 1, sizeof *f->tensors);
     if (!spans || !f->tensors) s = fore_fail_nomem(r->err, r->path);
     for (size_t i = 0; i < f->tensor_count && !s; i++) s = read_tensor(r, &f->tensors[i], &spans[i].begin);
-    if (!s) s = check_names(r, f);
+    if (!s) s = sort_names(r, f);
     if (!s) s = place_tensors(r, f, spans, (uint64_t)alignment);
     free(spans);
     return s;
@@ -384,7 +382,13 @@ fore_status fore_gguf_array(const fore_gguf *f, const char *name, fore_gguf_kind
 }
 
 const fore_gguf_tensor *fore_gguf_find(const fore_gguf *f, const char *name) {
-    for (size_t i = 0; i < f->tensor_count; i++)
-        if (!strcmp(f->tensors[i].name, name)) return &f->tensors[i];
+    size_t low = 0, high = f->tensor_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(name, f->sorted[middle]->name);
+        if (!order) return f->sorted[middle];
+        if (order < 0) high = middle;
+        else low = middle + 1;
+    }
     return NULL;
 }

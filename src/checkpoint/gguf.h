@@ -57,6 +57,7 @@ typedef struct fore_gguf {
     size_t value_count;
     fore_gguf_tensor *tensors; /* [tensor_count] in the arena, in the file's order */
     size_t tensor_count;
+    const fore_gguf_tensor **sorted; /* [tensor_count] by name */
 } fore_gguf;
 
 /* Whether a name ends as those of such files do. */

@@ -54,10 +54,12 @@ int cli_find_model(const char *given, cli_text *dir) {
         cli_text_puts(dir, given);
         struct stat status;
         if (stat(given, &status))
-            return cli_fail("%s%s: no such folder; give the folder of a Hugging Face checkpoint with --model DIR",
+            return cli_fail("%s%s: no such folder; give the folder of a Hugging Face checkpoint, or a GGUF file, with --model",
                             given, from);
-        if (!S_ISDIR(status.st_mode))
-            return cli_fail("%s%s: not a folder; give the folder that holds config.json and the safetensors files",
+        size_t n = strlen(given);
+        bool gguf = n > 5 && strcmp(given + n - 5, ".gguf") == 0;
+        if (!S_ISDIR(status.st_mode) && !gguf)
+            return cli_fail("%s%s: not a folder; give the folder that holds config.json and the safetensors files, or a GGUF file",
                             given, from);
         return CLI_OK;
     }
@@ -79,6 +81,7 @@ const char *cli_isa(const cli_options *options) {
 int cli_model_options(const cli_options *options, fore_model_options *how, char **contract) {
     const cli_list *fields = &options->contract;
     *contract = NULL;
+    how->mmproj = options->mmproj;
     how->no_mtp = options->no_mtp || !(options->verb->bit & (CLI_RUN | CLI_CHAT | CLI_VERIFY | CLI_INSPECT | CLI_TUNE | CLI_PACK));
     static const int bits[] = {0, 4, 8, 16};
     if (options->draft_head_bits >= 0) how->draft_head_bits = bits[options->draft_head_bits];
