@@ -27,12 +27,14 @@ PKG_LIBS   := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null)
 CFLAGS_ALL = -std=c17 -D_GNU_SOURCE -DFORE_VERSION='"$(VERSION)"' $(WARN) $(NUMERIC) $(OPT) -g -fPIC -fvisibility=hidden -pthread \
              -Iinclude -Isrc $(PKG_CFLAGS) $(SAN) $(CFLAGS)
 LDLIBS_ALL = $(PKG_LIBS) -lm -pthread
-CLI_LIBS  := -ledit
+CURL_CFLAGS := $(shell $(PKG_CONFIG) --cflags libcurl 2>/dev/null)
+CURL_LIBS   := $(shell $(PKG_CONFIG) --libs libcurl 2>/dev/null)
+CLI_LIBS  := -ledit $(CURL_LIBS)
 COMPILE = mkdir -p $(@D) && echo "CC $<" && $(CC) $(CFLAGS_ALL) $(ISA) -MMD -MP -c $< -o $@
 LINK    = mkdir -p $(@D) && echo "LD $@" && $(CC) $(SAN) $(LDFLAGS) -o $@
 
-ifeq ($(PKG_LIBS),)
-$(warning pkg-config does not find all of: $(PKGS); ./check installs what is missing)
+ifneq ($(if $(PKG_LIBS),,x)$(if $(CURL_LIBS),,x),)
+$(warning pkg-config does not find all of: $(PKGS) libcurl; ./check installs what is missing)
 endif
 
 ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
@@ -44,8 +46,10 @@ LIB_ROOMS := base kernels text image checkpoint model multimodal decode forge
 LIB_SRC := $(foreach r,$(LIB_ROOMS),$(wildcard src/$(r)/*.c))
 LIB_SRC := $(filter-out $(ISA_ALL),$(LIB_SRC)) $(filter $(ISA_SRC_$(ARCH)),$(LIB_SRC))
 CLI_SRC := $(wildcard src/cli/*.c)
+HUB_SRC := $(wildcard src/hub/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
+HUB_OBJ := $(HUB_SRC:%.c=$(BUILD)/%.o)
 LIB_REAL := libforesight.so.$(VERSION)
 LIB_SO   := libforesight.so.$(SOVERSION)
 
@@ -91,7 +95,11 @@ $(BUILD)/$(LIB_REAL): $(LIB_OBJ)
 	@$(LINK) -shared -Wl,-soname,$(LIB_SO) $(if $(SAN),,-Wl,-z,defs) $^ $(LDLIBS_ALL)
 $(BUILD)/libforesight.so: $(BUILD)/$(LIB_REAL)
 	@ln -sf $(LIB_REAL) $(BUILD)/$(LIB_SO); ln -sf $(LIB_SO) $@
-$(BUILD)/foresight: $(CLI_OBJ) $(BUILD)/libforesight.a
+# The hub is the command's alone: the library does not need libcurl.
+$(HUB_OBJ): CFLAGS_ALL += $(CURL_CFLAGS)
+$(BUILD)/libhub.a: $(HUB_OBJ)
+	@rm -f $@; echo "AR $@"; $(AR) rcs $@ $^
+$(BUILD)/foresight: $(CLI_OBJ) $(BUILD)/libhub.a $(BUILD)/libforesight.a
 	@$(LINK) $^ $(LDLIBS_ALL) $(CLI_LIBS)
 
 DEMO_PICTURE := tests/samples/s00.png
@@ -184,5 +192,5 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_BIN:%=%.d) $(TEST_HELP:.o=.d) $(FUZZ_BIN:%=%.d) $(BENCH_BIN:%=%.d) \
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(HUB_OBJ:.o=.d) $(TEST_BIN:%=%.d) $(TEST_HELP:.o=.d) $(FUZZ_BIN:%=%.d) $(BENCH_BIN:%=%.d) \
          $(BUILD)/tests/fuzz/driver.d

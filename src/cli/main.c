@@ -9,7 +9,7 @@
 
 static const cli_verb *const verbs[] = {&cli_run_verb,      &cli_chat_verb,   &cli_inspect_verb, &cli_verify_verb,
                                         &cli_tokenize_verb, &cli_render_verb, &cli_logits_verb,  &cli_quantize_verb,
-                                        &cli_bench_verb,    &cli_tune_verb,   &cli_pack_verb};
+                                        &cli_bench_verb,    &cli_tune_verb,   &cli_pack_verb,    &cli_pull_verb};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void print_help(FILE *out) {

@@ -6,7 +6,8 @@
 #include "cli/text.h"
 #include "cli/tuned.h"
 
-/* The checkpoint folder: the flag (or operand), else $FORESIGHT_MODEL, else models/tiny here, else the installed one.
+/* The checkpoint folder: the flag (or operand), else $FORESIGHT_MODEL, else models/tiny here, else the installed one. What is no
+ * path but reads as OWNER/NAME or OWNER/NAME@REVISION is a checkpoint of the hub's cache.
  * Returns CLI_OK, or CLI_FAILED having said what to do. */
 int cli_find_model(const char *given, cli_text *dir);
 /* --isa, else $FORESIGHT_ISA, else NULL. */
