@@ -126,9 +126,12 @@ BENCH_PARTS := $(patsubst %,$(BUILD)/src/cli/%.o,bench_limits bench_json bench_p
 $(BUILD)/tests/unit/test_cli: $(CLI_PARTS)
 $(BUILD)/tests/unit/test_bench: $(CLI_PARTS) $(BENCH_PARTS)
 $(BUILD)/tests/unit/test_cli $(BUILD)/tests/unit/test_bench: TEST_LDFLAGS = $(BUILD)/libforesight.a
+HUB_TESTS := $(BUILD)/tests/unit/test_hub $(BUILD)/tests/fault/test_hub_memory $(BUILD)/tests/fuzz/fuzz_hub $(BUILD)/libfuzzer/fuzz_hub
+$(HUB_TESTS): $(BUILD)/libhub.a
+$(HUB_TESTS): TEST_LDFLAGS = $(BUILD)/libforesight.a $(CURL_LIBS)
 # A fuzz target with a main of its own: the corpus and a fixed number of mutations of it, the same in every run.
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/driver.o $(BUILD)/libforesight.a
-	@$(LINK) $^ $(LDLIBS_ALL)
+	@$(LINK) $^ $(TEST_LDFLAGS) $(LDLIBS_ALL)
 $(BUILD)/data/%.unpacked: tests/data/%.tar.xz
 	@mkdir -p $(BUILD)/data/$* && echo "TAR $<"
 	@tar -C $(BUILD)/data/$* --no-same-owner -xJf $< && chmod -R u+w $(BUILD)/data/$*
@@ -154,7 +157,7 @@ fuzz:
 fuzz-run: $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/libfuzzer/%)
 	@for t in $^; do FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh $$t $(BUILD) || exit 1; done
 $(BUILD)/libfuzzer/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libforesight.a
-	@mkdir -p $(@D); echo "LD $@"; $(CC) -fsanitize=fuzzer $(FUZZ_SAN) -o $@ $^ $(LDLIBS_ALL)
+	@mkdir -p $(@D); echo "LD $@"; $(CC) -fsanitize=fuzzer $(FUZZ_SAN) -o $@ $^ $(TEST_LDFLAGS) $(LDLIBS_ALL)
 
 # ---- benchmark ----------------------------------------------------------------------------------------------------
 
