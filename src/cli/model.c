@@ -62,6 +62,8 @@ static int find_pulled(const char *given, const char *from, cli_text *dir) {
                         cli_text_string(&cache), given);
     else
         cli_text_puts(dir, found);
+    if (found && fore_hub_check(found, &err)) /* it may do all the same, for its tokenizer for example */
+        fprintf(stderr, "foresight: note: %s; to complete it: foresight pull %s\n", err.text, given);
     fore_free(found);
     cli_text_free(&cache);
     return code;

@@ -27,7 +27,7 @@ class Place:
 
     def environment(self, more):
         clean = {k: v for k, v in os.environ.items() if not k.startswith(DROP)}
-        return dict(clean, HOME=self.home, HF_ENDPOINT=self.hub.url, **more)
+        return {**clean, "HOME": self.home, "HF_ENDPOINT": self.hub.url, **more}
 
     def run(self, *args, limit=None, **more):
         done = subprocess.run([F, *args], capture_output=True, timeout=120, env=self.environment(more), preexec_fn=limit,
@@ -514,7 +514,8 @@ def offline():
         there, variable = p.pull("own/er", "--offline"), p.pull("own/er", HF_HUB_OFFLINE="1")
         os.remove(p.snapshot("config.json"))
         torn = p.pull("own/er", "--offline")
-        good = nothing[0] == 1 and "cache" in nothing[2] and there == variable and there[0] == 0 and there[1].strip() == p.snapshot()[:-1]
+        note = p.run("tokenize", "--model", "own/er", "x")
+        good = note[0] == 0 and "config.json" in note[2] and "foresight pull own/er" in note[2] and nothing[0] == 1 and "cache" in nothing[2] and there == variable and there[0] == 0 and there[1].strip() == p.snapshot()[:-1]
         return good and torn[0] == 1 and "config.json" in torn[2] and len(p.hub.log) == asked, (nothing, there, variable, torn)
 
 
@@ -528,6 +529,13 @@ def unreachable():
         return code == 1 and "cannot be reached" in err and p.snapshot()[:-1] in err and time.monotonic() - began < 5, err
 
 
+def proxy():
+    """pull: goes through the proxy that the environment names"""
+    with place({"model.safetensors": b"w"}) as p:
+        code, _, err = p.pull("own/er", HF_ENDPOINT="http://hub.invalid/", http_proxy=p.hub.url)
+        return code == 0 and all(r["headers"]["Host"] == "hub.invalid" for r in p.hub.log) and p.holds({"model.safetensors": b"w"})[0], err
+
+
 def wrong_usage():
     """pull: wrong names are wrong usage"""
     with place() as p:
@@ -539,6 +547,6 @@ def wrong_usage():
 WEIGHTS_ONLY = {"model.safetensors": WEIGHTS}
 for function in [everything, again, answers, absent, revisions, update, shared, chosen, gguf, environment, odd_names, cut, always_cut, no_ranges,
                  wrong_checksum, damaged_rest, overlong, passing, too_busy, killed, interrupted, two_at_once, locked, full_disk, token, other_pages,
-                 refused, hostile, nonsense, offline, unreachable, wrong_usage]:
+                 refused, hostile, nonsense, offline, unreachable, proxy, wrong_usage]:
     case(function)
 finish()
