@@ -103,18 +103,19 @@ static void hint_cached(const fore_hub_settings *settings, const fore_hub_name *
     fore_free(dir);
 }
 
-static int pull(const cli_options *o, fore_hub_settings *settings, const fore_hub_name *name) {
+static int pull(const cli_options *o, const fore_hub_settings *settings, const fore_hub_name *name) {
+    fore_hub_settings how = *settings;
     fore_hub_listing listing;
     fore_hub_report report = {0};
     fore_error err = {0};
     cli_progress progress;
     cli_progress_start(&progress, "list");
     progress.bytes = true;
-    settings->progress = cli_progress_call;
-    settings->user = &progress;
-    fore_status s = fore_hub_list(settings, name, &listing, &err);
+    how.progress = cli_progress_call;
+    how.user = &progress;
+    fore_status s = fore_hub_list(&how, name, &listing, &err);
     bool listed = !s, chosen = listed && choose(o, &listing);
-    if (chosen) s = fore_hub_fetch(settings, name, &listing, &report, &err);
+    if (chosen) s = fore_hub_fetch(&how, name, &listing, &report, &err);
     cli_progress_end(&progress);
     int code = CLI_OK;
     if (s == FORE_ERR_CANCELLED) {

@@ -36,7 +36,7 @@ static void test_names(void **state) {
     assert_true(fore_hub_name_parse(DIGITS96 "/" DIGITS96, &n));
     static const char *const wrong[] = {"", "a", "a/", "/a", "a/b/c", "./a", "../a", "a/..", "a/.", "/", "-a/b", "a/b-", "a/.b", "a/b.", "a b/c", "a/b\n", "~/a",
                                         "a/b--c", "a/b..c", "a/b.git", "a/b@", "a/b@/x", "a/b@x/", "a/b@x//y", "a/b@..", "a/b@x\ty", "a@b/c", "\xc3\xa9/a",
-                                        "a" DIGITS96 "/b", "a/b" DIGITS96};
+                                        (DIGITS96 "a/b"), ("a/b" DIGITS96)};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (fore_hub_name_parse(wrong[i], &n)) fail_msg("taken for a name: %s", wrong[i]);
 }
