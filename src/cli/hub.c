@@ -60,13 +60,14 @@ static int read_token(cli_text *token) {
     const char *value = NULL, *from = NULL;
     cli_text path = {0};
     int code = CLI_OK;
+    if (is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN")) return CLI_OK;
     for (int i = 0; i < 2 && !value; i++) {
         value = variable(names[i]);
         from = names[i];
     }
     if (value) {
         cli_text_puts(token, value);
-    } else if (!is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
+    } else {
         if (variable("HF_TOKEN_PATH")) add_path(&path, variable("HF_TOKEN_PATH"));
         else add_in_home(&path, "/token");
         from = path.data;

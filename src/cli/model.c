@@ -94,6 +94,14 @@ int cli_find_model(const char *given, cli_text *dir) {
                     "(models/tiny is not in this folder and not installed)");
 }
 
+int cli_find_operand(const char *given, cli_text *dir) {
+    struct stat status;
+    fore_hub_name name;
+    if (stat(given, &status) && fore_hub_name_parse(given, &name)) return find_pulled(given, "", dir);
+    cli_text_puts(dir, given);
+    return CLI_OK;
+}
+
 const char *cli_isa(const cli_options *options) {
     if (options->isa) return options->isa;
     const char *variable = getenv("FORESIGHT_ISA");

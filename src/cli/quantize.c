@@ -123,7 +123,7 @@ static int run(const cli_options *o) {
     double seconds = 0;
     cli_text source = {0};
     int code = check_usage(o);
-    if (code == CLI_OK) code = cli_find_model(o->operand, &source);
+    if (code == CLI_OK) code = cli_find_operand(o->operand, &source);
     if (code == CLI_OK) {
         cli_catch_interrupt(true);
         code = make(o, source.data, &report, &seconds);

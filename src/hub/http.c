@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 
-enum { MAX_REDIRECTS = 10, MAX_TRIES = 6, MAX_WAIT = 300, CONNECT_SECONDS = 20, SILENT_SECONDS = 30, POLL_MS = 100 };
+enum { MAX_REDIRECTS = 10, MAX_TRIES = 6, MAX_WAIT = 300, CONNECT_SECONDS = 20, SILENT_SECONDS = 30, POLL_MS = 100, HEADER = 1 << 14 };
 
 fore_status fore_http_open(fore_http_shared *shared, fore_http *out, fore_error *err) {
     *out = (fore_http){.shared = shared, .easy = curl_easy_init(), .base = curl_url(), .url = curl_url()};
@@ -75,7 +75,7 @@ typedef struct exchange {
     fore_http *http;
     const fore_http_call *call;
     fore_http_reply *reply;
-    char location[4096];
+    char location[HEADER]; /* those of storages are long */
     bool started;
     fore_status failed; /* of the call's functions */
     fore_error *err;
@@ -109,13 +109,16 @@ static void read_range(fore_http_reply *r, const char *value) {
 }
 
 /* <URL>; rel="next", among others */
-static void read_next(fore_http_reply *r, const char *value) {
+static void read_next(fore_http_reply *r, const char *value, bool whole) {
+    r->lost = !whole;
     while ((value = strchr(value, '<'))) {
         const char *end = strchr(value, '>');
         if (!end) return;
         size_t size = (size_t)(end - value) - 1, rest = strcspn(end, "<");
         const char *rel = strstr(end, "rel=\"next\"");
-        if (rel && rel < end + rest && size < sizeof r->next) {
+        if (rel && rel < end + rest) {
+            r->lost = size >= sizeof r->next;
+            if (r->lost) return;
             memcpy(r->next, value + 1, size);
             r->next[size] = 0;
             return;
@@ -128,9 +131,10 @@ static size_t on_header(char *line, size_t one, size_t size, void *user) {
     (void)one;
     exchange *x = user;
     fore_http_reply *r = x->reply;
-    char value[4096];
+    char value[HEADER];
     if (size > 5 && strncmp(line, "HTTP/", 5) == 0) { /* also after an interim answer */
         *r = (fore_http_reply){0};
+        x->location[0] = 0;
         const char *space = memchr(line, ' ', size);
         if (space) r->status = strtol(space, NULL, 10);
         return size;
@@ -140,9 +144,10 @@ static size_t on_header(char *line, size_t one, size_t size, void *user) {
     size_t name = (size_t)(colon - line);
     copy_value(value, sizeof value, colon + 1, size - name - 1);
 #define IS(text) (name == sizeof(text) - 1 && strncasecmp(line, text, name) == 0)
-    if (IS("location")) memcpy(x->location, value, strlen(value) + 1);
+    bool whole = size - name < sizeof value;
+    if (IS("location") && whole) memcpy(x->location, value, strlen(value) + 1);
     else if (IS("content-range")) read_range(r, value);
-    else if (IS("link")) read_next(r, value);
+    else if (IS("link")) read_next(r, value, whole);
     else if (IS("x-error-code")) snprintf(r->code, sizeof r->code, "%.63s", value);
     else if (IS("x-error-message")) snprintf(r->message, sizeof r->message, "%.199s", value);
     else if (IS("ratelimit")) { /* "api";r=0;t=55 */
@@ -178,11 +183,11 @@ static fore_status fail_transport(exchange *x, CURLcode code, const char *detail
     if (absent && !atomic_load(&shared->reached))
         return fore_fail(err, FORE_ERR_IO, "%s: cannot be reached (%.200s); is there a network, or a proxy to set in https_proxy? "
                          "HF_ENDPOINT sets another address, --offline uses what is cached", endpoint, why);
-    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE || code == CURLE_SSL_CONNECT_ERROR)
+    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
         return fore_fail(err, FORE_ERR_IO, "%s: no trusted connection (%.200s); install the package ca-certificates, or name a file of "
                          "certificates in SSL_CERT_FILE", endpoint, why);
     *again = absent || code == CURLE_OPERATION_TIMEDOUT || code == CURLE_PARTIAL_FILE || code == CURLE_RECV_ERROR ||
-             code == CURLE_SEND_ERROR || code == CURLE_GOT_NOTHING || code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM ||
+             code == CURLE_SEND_ERROR || (code == CURLE_SSL_CONNECT_ERROR && atomic_load(&shared->reached)) || code == CURLE_GOT_NOTHING || code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM ||
              code == CURLE_HTTP3 || code == CURLE_WEIRD_SERVER_REPLY;
     return fore_fail(err, FORE_ERR_IO, "the connection failed (%.200s)", why);
 }

@@ -34,6 +34,7 @@ typedef struct fore_http_reply {
     uint64_t first, total; /* where the body begins, size of the whole */
     double wait;           /* seconds that the server asks to wait; 0: it does not say */
     char next[2048];       /* URL of the next page, or empty */
+    bool lost;             /* there is a next page whose URL is too long */
     char code[64], message[200]; /* X-Error-Code, X-Error-Message; printable */
 } fore_http_reply;
 

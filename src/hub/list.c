@@ -58,6 +58,7 @@ static fore_status list(fore_http *http, const fore_hub_name *name, fore_hub_lis
         if (pages == MAX_PAGES) return fore_fail(err, FORE_ERR_LIMIT, "%s: its list has more than %d pages", name->repo, MAX_PAGES);
         s = get_page(http, name, url->data, body, &reply, err);
         if (!s) s = fore_hub_listing_add(out, body->data, body->size, url->data, err);
+        if (!s && reply.lost) s = fore_fail(err, FORE_ERR_LIMIT, "%s: the address of the next page is too long", url->data);
         if (s || !reply.next[0]) return s;
         url->size = 0;
         s = fore_buf_puts(url, reply.next) ? fore_fail_nomem(err, "an address") : FORE_OK;

@@ -21,7 +21,7 @@ fore_status fore_hub_listing_read_commit(fore_hub_listing *listing, const char *
     if (s) return s;
     s = fore_json_string(tree, "sha", "", &commit, err);
     if (s) fore_fail_prefix(err, s, "%s", what);
-    else if (!fore_hub_is_commit(commit)) s = fore_fail(err, FORE_ERR_FORMAT, "%s: expected the commit as sha, found '%.80s'", what, commit);
+    else if (!fore_hub_is_commit(commit)) s = fore_fail(err, FORE_ERR_FORMAT, "%s: expected the commit as sha, 40 hexadecimal digits", what);
     else memcpy(listing->commit, commit, strlen(commit) + 1);
     cJSON_Delete(tree);
     return s;

@@ -39,7 +39,8 @@ bool fore_hub_name_parse(const char *text, fore_hub_name *out) {
 bool fore_hub_path_is_safe(const char *path) {
     if (strlen(path) > 1024) return false;
     for (const char *c = path; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == '\\') return false;
+        if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == '\\' || (*c == '\xc2' && (unsigned char)c[1] >= 0x80 && (unsigned char)c[1] < 0xa0))
+            return false;
     for (const char *part = path;;) {
         size_t size = strcspn(part, "/");
         if (size == 0 || size > 255) return false;

@@ -19,7 +19,7 @@ bool fore_hub_name_parse(const char *text, fore_hub_name *out);
 /* Puts another revision in; false: it is none. */
 bool fore_hub_name_revise(fore_hub_name *name, const char *revision);
 /* A relative path that may be made below a folder: no empty, "." or ".." part, no part above 255 bytes, no control character
- * or backslash, at most 1024 bytes. */
+ * (of Unicode) or backslash, at most 1024 bytes. */
 bool fore_hub_path_is_safe(const char *path);
 bool fore_hub_is_commit(const char *text); /* 40 digits of lower-case hexadecimal */
 bool fore_hub_is_digest(const char *text); /* 40 (a Git blob) or 64 (SHA-256) */

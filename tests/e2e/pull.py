@@ -142,8 +142,11 @@ def answers():
         commit = p.run("tokenize", "--model", "own/er@" + COMMIT, "a circle")
         inspect = p.run("inspect", "own/er", "--json")
         variable = p.run("tokenize", "a circle", FORESIGHT_MODEL="own/er@main")
+        smaller = p.run("quantize", "own/er", p.home + "/q", "--bits", "8")
+        missing = p.run("quantize", "own/other", p.home + "/q2", "--bits", "8")
         good = got[:2] == want[:2] and got[0] == 0 and inspect[0] == 0 and commit[0] == 0 and commit == variable
-        return good and len(p.hub.log) == asked, (want, got, commit, variable, inspect)
+        good = good and smaller[0] == 0 and missing[0] == 1 and "foresight pull own/other" in missing[2]
+        return good and len(p.hub.log) == asked, (want, got, commit, variable, inspect, smaller, missing)
 
 
 def absent():
@@ -426,6 +429,8 @@ def token():
         open(p.home + "/other", "w").write(" good")
         file, other = p.pull("own/er"), p.pull("own/er", HF_HOME=p.home + "/x", HF_TOKEN_PATH=p.home + "/other")
         broken = p.pull("own/er", HF_TOKEN="go\x01od")
+        unasked = p.pull("own/er", HF_TOKEN="good", HF_HUB_DISABLE_IMPLICIT_TOKEN="1")
+        good = good and unasked[0] == 1 and "401" in unasked[2]
         return good and file[0] == other[0] == 0 and broken[0] == 1 and "HF_TOKEN" in broken[2], (err, sent, file, other, broken)
 
 
@@ -486,7 +491,7 @@ def hostile():
 
 
 def nonsense():
-    """pull: answers that are no JSON, or of another kind, or redirect in circles"""
+    """pull: answers that are no JSON, or of another kind, have a next page that is lost, or redirect in circles"""
     wrong = []
     for where in ["/revision/", "/tree/"]:
         for body in [b"", b"<html>", b"{", b"[]", b"{}", b"[1]", b'{"sha": 1}', b"\xff", b"null"]:
@@ -498,6 +503,14 @@ def nonsense():
                 code, _, err = p.pull("own/er")
                 if code != 1 or not err.startswith("foresight: "):
                     wrong.append((where, body, code, err))
+    for size in [3000, 30000]:  # what comes after it must not be left out silently
+        long = '<http://127.0.0.1/%s>; rel="next"' % ("x" * size)
+        with place({"model.safetensors": b"w"}) as p:
+            send = p.hub.send
+            p.hub.send = lambda h, s, b=b"", headers=(), trouble=None: send(h, s, b, [*headers, ("Link", long)], trouble)
+            code, _, err = p.pull("own/er")
+            if code != 1 or "next page" not in err:
+                wrong.append((size, code, err))
     with place(trouble=lambda r: {"status": 302, "headers": [("Location", r["path"])]}) as p:
         code, _, err = p.pull("own/er")
         if code != 1 or "redirects" not in err or len(p.hub.log) > 20:
