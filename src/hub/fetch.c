@@ -96,9 +96,9 @@ static fore_status check_room(work *w, uint64_t *missing, fore_error *err) {
     }
     uint64_t room = fore_hub_cache_room(&w->cache);
     if (*missing == 0 || room == UINT64_MAX || (room > SPARE && room - SPARE >= *missing)) return FORE_OK;
-    return fore_fail(err, FORE_ERR_LIMIT, "%s: %.3f GB are still to be downloaded, and the disk has room for %.3f GB; make room, set HF_HUB_CACHE "
-                     "to a folder on another disk, or choose fewer files with --include and --exclude", w->cache.root, (double)*missing / 1e9,
-                     (double)room / 1e9);
+    return fore_fail(err, FORE_ERR_LIMIT, "%s: %.3f GB are still to be downloaded, and the disk has room for %.3f GB (besides 16 MB that stay free); "
+                     "make room, set HF_HUB_CACHE to a folder on another disk, or choose fewer files with --include and --exclude",
+                     w->cache.root, (double)*missing / 1e9, room > SPARE ? (double)(room - SPARE) / 1e9 : 0);
 }
 
 /* The snapshot is made when everything is there, so that who finds it finds all of it. */
