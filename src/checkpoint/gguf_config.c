@@ -275,8 +275,11 @@ fore_status fore_gguf_config_read(const fore_gguf_model *m, fore_arena *arena, f
     if (!text) return fore_fail_nomem(err, "a model's settings");
     s = fore_config_parse(text, strlen(text), m->files[0].path, arena, out, err);
     cJSON_free(text);
-    if (!s && out->text.linear_by_key_head) out->text.linear_by_key_head = fore_gguf_layer_tensor(m, 0, "ssm_in.weight") != NULL;
-    return s;
+    if (s) return s;
+    out->architecture = fore_arena_copy(arena, m->family->architecture, strlen(m->family->architecture));
+    if (!out->architecture) return fore_fail_nomem(err, "a model's settings");
+    if (out->text.linear_by_key_head) out->text.linear_by_key_head = fore_gguf_layer_tensor(m, 0, "ssm_in.weight") != NULL;
+    return FORE_OK;
 }
 
 fore_status fore_gguf_generation_tree(const fore_gguf_model *m, cJSON **out, fore_error *err) {

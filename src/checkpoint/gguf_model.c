@@ -71,15 +71,22 @@ static fore_status list_folder(const char *dir, listing *l, fore_error *err) {
     return s;
 }
 
-bool fore_gguf_is_model(const char *path) {
-    if (!fore_dir_exists(path)) return fore_gguf_is_name(path);
+fore_status fore_gguf_is_model(const char *path, bool *is, fore_error *err) {
+    *is = false;
+    if (!fore_dir_exists(path)) {
+        *is = fore_gguf_is_name(path);
+        return FORE_OK;
+    }
     char *config = fore_path_join(path, "config.json");
-    bool other = !config || fore_file_exists(config);
+    if (!config) return fore_fail_nomem(err, path);
+    bool other = fore_file_exists(config);
     free(config);
+    if (other) return FORE_OK;
     listing l = {0};
-    bool is = !other && !list_folder(path, &l, NULL) && l.count;
+    fore_status s = list_folder(path, &l, err);
+    *is = !s && l.count;
     free_listing(&l);
-    return is;
+    return s;
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */

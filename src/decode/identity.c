@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "checkpoint/gguf_model.h"
 #include "decode/model.h"
 
 static void add_store(crypto_generichash_state *h, const fore_store *store) {
@@ -23,7 +22,7 @@ fore_status fore_model_digest(const fore_model *m, uint8_t digest[32], fore_erro
     size_t size = 0;
     if (!path) return fore_fail_nomem(err, "a path");
     /* GGUF files have none: names, types and sizes of the tensors say enough of them. */
-    fore_status s = fore_gguf_is_model(m->dir) ? FORE_OK : fore_file_read(path, LIMIT, &text, &size, err);
+    fore_status s = m->gguf ? FORE_OK : fore_file_read(path, LIMIT, &text, &size, err);
     fore_free(path);
     if (s) return s;
     crypto_generichash_state h;

@@ -195,17 +195,20 @@ bool fore_model_get_contract(const fore_model *m, int index, const char **name, 
 
 fore_status fore_model_open(const char *dir, const fore_model_options *options, fore_model **out, fore_error *err) {
     *out = NULL;
-    bool is_gguf = fore_gguf_is_model(dir);
+    bool is_gguf;
+    fore_status s = fore_gguf_is_model(dir, &is_gguf, err);
+    if (s) return s;
     if (!is_gguf && !fore_dir_exists(dir))
         return fore_fail(err, FORE_ERR_IO, "%s: not a folder; give a Hugging Face checkpoint folder with config.json and *.safetensors, or a "
                          "GGUF file", dir);
     if (!is_gguf && options && options->mmproj)
         return fore_fail(err, FORE_ERR_INVALID, "%s: not a model of GGUF files: an mmproj file belongs to such a one", dir);
     const fore_kern *kern;
-    fore_status s = fore_kern_get(options ? options->isa : NULL, &kern, err);
+    s = fore_kern_get(options ? options->isa : NULL, &kern, err);
     if (s) return s;
     fore_model *m = calloc(1, sizeof *m);
     if (!m) return fore_fail_nomem(err, "a model");
+    m->gguf = is_gguf;
     m->dir = malloc(strlen(dir) + 1);
     if (!m->dir) s = fore_fail_nomem(err, "a model");
     else memcpy(m->dir, dir, strlen(dir) + 1);
