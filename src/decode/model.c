@@ -149,6 +149,10 @@ static fore_status read_settings(fore_model *m, const fore_gguf_model *gguf, for
     if (!s) s = fore_generation_config_parse(generation, &m->generation, err);
     if (!s) s = fore_gguf_processor_tree(gguf, &processor, err);
     if (!s) s = fore_processor_parse(processor, &m->processor, err);
+    char *path = s ? NULL : fore_path_join(m->dir, "preprocessor_config.json"); /* the files leave the limits of pictures out */
+    if (!s && !path) s = fore_fail_nomem(err, "a path");
+    if (!s && fore_file_exists(path)) s = fore_processor_read(m->dir, &m->processor, err);
+    free(path);
     if (s) s = fore_fail_prefix(err, s, "%s", m->dir);
     cJSON_Delete(generation);
     cJSON_Delete(processor);

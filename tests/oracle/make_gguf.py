@@ -17,6 +17,8 @@ with model.gguf, and mmproj.gguf where it has a tower:
     super                 q3 at a width of 256, in the K types, without its checkpoint
     tokenizer             the tokenizer of models/tiny alone
     types.safetensors     NAME.blocks and NAME.numbers of each type, blocks of random bytes among them
+
+and OUT-corpus/ the seeds of tests/fuzz/fuzz_gguf.c.
 """
 import json, os, shutil, subprocess, sys
 from pathlib import Path
@@ -148,9 +150,9 @@ def models():
     jobs = [
         ("q35", g.q35_config(VOCAB, False, dict(small, linear_key_head_dim=32, linear_value_head_dim=32), TOWER), True),
         ("q35moe", g.q35_config(VOCAB, True, dict(small, **EXPERTS, shared_expert_intermediate_size=32), TOWER, moe=True), True),
-        ("vl", g.vl_config(VOCAB, False, dict(num_hidden_layers=1), dict(TOWER, depth=2, hidden_size=16, intermediate_size=32,
+        ("vl", g.vl_config(VOCAB, False, dict(num_hidden_layers=1, intermediate_size=64), dict(TOWER, depth=2, hidden_size=16, intermediate_size=32,
                                                                               deepstack_visual_indexes=[1])), False),
-        ("vlmoe", g.vl_config(VOCAB, False, dict(num_hidden_layers=1, num_experts=4, num_experts_per_tok=2), TOWER, moe=True), False),
+        ("vlmoe", g.vl_config(VOCAB, True, dict(num_hidden_layers=1, num_experts=3, num_experts_per_tok=2, moe_intermediate_size=32), TOWER, moe=True), False),
     ]
     for number, (name, cfg, head) in enumerate(jobs):
         d = OUT / name
@@ -165,9 +167,9 @@ def models():
         if tower:
             convert(d, d / "mmproj.gguf", "--outtype", "bf16", "--mmproj")
     text = [
-        ("next", text_config("Qwen3NextForCausalLM", "qwen3_next", **LINEAR, **EXPERTS, partial_rotary_factor=0.25, decoder_sparse_step=1,
+        ("next", text_config("Qwen3NextForCausalLM", "qwen3_next", **LINEAR, **EXPERTS, tie_word_embeddings=True, partial_rotary_factor=0.25, decoder_sparse_step=1,
                              mlp_only_layers=[], norm_topk_prob=True, shared_expert_intermediate_size=32), torch.bfloat16, ["--no-mtp"]),
-        ("q3moe", text_config("Qwen3MoeForCausalLM", "qwen3_moe", **EXPERTS, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True,
+        ("q3moe", text_config("Qwen3MoeForCausalLM", "qwen3_moe", **EXPERTS, tie_word_embeddings=True, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True,
                               sliding_window=None, use_sliding_window=False, num_hidden_layers=1), torch.bfloat16, []),
         ("q3", text_config("Qwen3ForCausalLM", "qwen3", num_hidden_layers=1, tie_word_embeddings=True, sliding_window=None, use_sliding_window=False), torch.float32,
          ["--fuse-qkv"]),
@@ -215,7 +217,7 @@ def types():
     for name in ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL", "Q4_K", "Q5_K", "Q6_K"):
         kind = gguf.GGMLQuantizationType[name]
         block, size = gguf.GGML_QUANT_SIZES[kind]
-        count = 24 if block > 1 else 512
+        count = 8 if block > 1 else 256
         blocks = rng.integers(0, 256, (count, size), dtype=np.uint8)
         half = rng.standard_normal((count, 2)).astype(np.float16).view(np.uint8).reshape(count, 4)
         if name == "F32":
@@ -238,9 +240,94 @@ def types():
     save_numpy(tensors, OUT / "types.safetensors")
 
 
+
+
+def seed(w, name, shape, kind="F32"):
+    """A tensor of zeroes."""
+    kind = gguf.GGMLQuantizationType[kind]
+    block, size = gguf.GGML_QUANT_SIZES[kind]
+    data = np.zeros((*shape[:-1], shape[-1] // block * size), np.uint8)
+    w.add_tensor(name, data if block > 1 else data.view({4: np.float32, 2: np.float16}[size]), raw_dtype=kind if block > 1 else None)
+
+
+def corpus(folder):
+    """Seeds for the fuzz target: a model with a linear layer, a full one and a draft head, its tower, both as small as may be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    C, F, V = 32, 32, 8
+    w = gguf.GGUFWriter(folder / "text", "qwen35")
+    for key, value in dict(block_count=3, context_length=64, embedding_length=C, feed_forward_length=F, nextn_predict_layers=1).items():
+        w.add_uint32("qwen35." + key, value)
+    for key, value in {"attention.head_count": 1, "attention.head_count_kv": 1, "attention.key_length": 32, "rope.dimension_count": 8,
+                       "ssm.conv_kernel": 2, "ssm.group_count": 1, "ssm.time_step_rank": 2, "ssm.state_size": 8, "ssm.inner_size": 16}.items():
+        w.add_uint32("qwen35." + key, value)
+    w.add_float32("qwen35.rope.freq_base", 10000)
+    w.add_float32("qwen35.attention.layer_norm_rms_epsilon", 1e-6)
+    w.add_array("qwen35.rope.dimension_sections", [2, 1, 1, 0])
+    w.add_float32("general.sampling.temp", 0.5)
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre("qwen35")
+    w.add_token_list(["a", "b", "ab", "\u0120", "<|endoftext|>", "<|image_pad|>", "<|im_end|>", "[PAD7]"])
+    w.add_token_types([1, 1, 1, 1, 3, 3, 3, 5])
+    w.add_token_merges(["a b"])
+    w.add_eos_token_id(6)
+    w.add_chat_template("{{ messages[0].content }}")
+    seed(w, "token_embd.weight", (V, C), "Q8_0")
+    seed(w, "output_norm.weight", (C,))
+    for i in range(3):
+        p = f"blk.{i}."
+        seed(w, p + "attn_norm.weight", (C,))
+        seed(w, p + "post_attention_norm.weight", (C,))
+        for name, kind in (("ffn_gate", "Q4_0"), ("ffn_up", "Q5_1"), ("ffn_down", "IQ4_NL")):
+            seed(w, p + name + ".weight", (F, C), kind)
+        if i == 0:
+            for name, shape in {"ssm_a": (2,), "ssm_dt.bias": (2,), "ssm_norm.weight": (8,), "ssm_conv1d.weight": (32, 2),
+                                "attn_qkv.weight": (32, C), "attn_gate.weight": (16, C), "ssm_alpha.weight": (2, C), "ssm_beta.weight": (2, C),
+                                "ssm_out.weight": (C, 16)}.items():
+                seed(w, p + name, shape)
+        else:
+            for name, shape in {"attn_q.weight": (64, C), "attn_k.weight": (32, C), "attn_v.weight": (32, C), "attn_output.weight": (C, 32)}.items():
+                seed(w, p + name, shape, "Q8_0")
+            seed(w, p + "attn_q_norm.weight", (32,))
+            seed(w, p + "attn_k_norm.weight", (32,))
+    seed(w, "blk.2.nextn.eh_proj.weight", (C, 2 * C), "Q4_1")
+    for name in ("enorm", "hnorm", "shared_head_norm"):
+        seed(w, f"blk.2.nextn.{name}.weight", (C,))
+    text = finish(w)
+    w = gguf.GGUFWriter(folder / "tower", "clip")
+    w.add_type("mmproj")
+    w.add_string("clip.projector_type", "qwen3vl_merger")
+    for key, value in {"block_count": 1, "embedding_length": 8, "feed_forward_length": 8, "attention.head_count": 1, "patch_size": 2,
+                       "projection_dim": C, "spatial_merge_size": 2}.items():
+        w.add_uint32("clip.vision." + key, value)
+    w.add_array("clip.vision.image_mean", [0.5, 0.5, 0.5])
+    w.add_array("clip.vision.image_std", [0.5, 0.5, 0.5])
+    w.add_array("clip.vision.is_deepstack_layers", [False])
+    for name, shape in {"v.patch_embd.weight": (8, 3, 2, 2), "v.patch_embd.weight.1": (8, 3, 2, 2), "v.patch_embd.bias": (8,),
+                        "v.position_embd.weight": (4, 8), "v.post_ln.weight": (8,), "v.post_ln.bias": (8,), "mm.0.weight": (32, 32),
+                        "mm.0.bias": (32,), "mm.2.weight": (C, 32), "mm.2.bias": (C,), "v.blk.0.attn_qkv.weight": (24, 8),
+                        "v.blk.0.attn_qkv.bias": (24,), "v.blk.0.attn_out.weight": (8, 8), "v.blk.0.attn_out.bias": (8,),
+                        "v.blk.0.ffn_up.weight": (8, 8), "v.blk.0.ffn_up.bias": (8,), "v.blk.0.ffn_down.weight": (8, 8),
+                        "v.blk.0.ffn_down.bias": (8,), "v.blk.0.ln1.weight": (8,), "v.blk.0.ln1.bias": (8,), "v.blk.0.ln2.weight": (8,),
+                        "v.blk.0.ln2.bias": (8,)}.items():
+        seed(w, name, shape)
+    tower = finish(w)
+    (folder / "both").write_bytes(b"\0" + len(text).to_bytes(3, "little") + text + tower)
+    (folder / "tower").unlink()
+
+
+def finish(w):
+    path = w.path
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    return Path(path).read_bytes()
+
+
 if OUT.exists():
     shutil.rmtree(OUT)
 OUT.mkdir(parents=True)
 models()
 variants()
 types()
+corpus(OUT.with_name(OUT.name + "-corpus"))
