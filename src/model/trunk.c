@@ -19,7 +19,7 @@ static size_t wide_columns(const fore_text_config *t) {
 
 static size_t worker_floats(const fore_text_config *t, int capacity) {
     size_t attend = fore_attend_scratch(capacity, t->num_attention_heads / t->num_key_value_heads);
-    size_t n = max_size(attend, fore_delta_scratch(t->linear_key_head_dim, t->linear_value_head_dim));
+    size_t n = max_size(attend, fore_deltanet_room(t));
     size_t widest = max_size((size_t)t->hidden_size, (size_t)t->moe_intermediate_size);
     if (t->num_experts) n = max_size(n, FORE_STRIP * widest); /* transposed experts */
     return (n + 15) / 16 * 16;
@@ -142,7 +142,7 @@ void fore_trunk_commit(const fore_engine *engine, const fore_network *network, f
     assert(n >= 0 && n <= window->T);
     fore_pass pass = {engine, t, state, scratch, n, state->length, 0, window};
     for (int i = 0; n && i < t->num_hidden_layers; i++)
-        if (!t->full_attention[i]) fore_deltanet_replay(&pass, &network->layers[i], i, &state->layers[i], n);
+        if (!t->full_attention[i]) fore_deltanet_replay(&pass, i, &state->layers[i], n);
     state->length += n;
     window->T = 0;
 }
