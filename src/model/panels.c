@@ -13,6 +13,14 @@
 enum { HUGE_PAGE = 2 << 20 };
 enum { LINE = 64, SLACK_ROWS = 32, PART_BYTES = 1 << 20 };
 
+fore_weight fore_weight_part(const fore_weight *w, int n0, int n) {
+    fore_weight before = *w, part = *w;
+    before.N = n0;
+    part.N = n;
+    if (n0) part.data = (const unsigned char *)w->data + fore_weight_bytes(&before);
+    return part;
+}
+
 size_t fore_weight_bytes(const fore_weight *w) {
     if (!w->bits) return (size_t)w->N * (size_t)w->K * fore_dtype_size(w->dtype);
     const fore_qweight q = fore_weight_quantised(w);

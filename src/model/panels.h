@@ -18,6 +18,8 @@ typedef struct fore_weight {
 static inline fore_qweight fore_weight_quantised(const fore_weight *w) {
     return (fore_qweight){.bits = w->bits, .group = w->group, .N = w->N, .K = w->K, .dtype = w->dtype, .panels = w->data};
 }
+/* Outputs n0 .. n0+n-1 as a matrix of their own, in the same memory; n0 is a multiple of 16. */
+fore_weight fore_weight_part(const fore_weight *w, int n0, int n);
 /* Bytes that a pass over the matrix reads. */
 size_t fore_weight_bytes(const fore_weight *w);
 /* One row of a matrix, widened into y [K]. */
