@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 64 };
+enum { BLOCK = 64, MANY = 32 };
 
 typedef struct delta_job {
     const fore_pass *pass;
@@ -89,30 +89,43 @@ static head head_of(const fore_text_config *t, int g) {
                   .heads = rep, .row = 2 * dk + rep * dv};
 }
 
-/* Moves the convolution's window of `channels` from c0 on past T raw rows: it keeps what goes in, before convolution and silu. */
-static void shift_window(const fore_text_config *t, float *prev, const float *u, int T, size_t c0, size_t channels) {
+/* Raw projections of a key head as they lie in memory: its first row, and floats from one row to the next. */
+typedef struct raw {
+    const float *q, *k, *v, *z;
+    size_t row, z_row;
+} raw;
+
+/* Moves the convolution's window of n channels from c0 on past T raw rows: it keeps what goes in, before convolution and silu. */
+static void shift_window(const fore_text_config *t, float *prev, const float *u, size_t row, int T, size_t c0, size_t n) {
     size_t C = fore_linear_channels(t);
     int K = t->linear_conv_kernel_dim;
     for (int i = 0; i < K - 1; i++) {
-        int row = T - (K - 1) + i;
-        const float *from = row >= 0 ? u + (size_t)row * C : prev + (size_t)(K - 1 + row) * C;
-        memcpy(prev + (size_t)i * C + c0, from + c0, channels * sizeof *prev);
+        int r = T - (K - 1) + i;
+        const float *from = r >= 0 ? u + (size_t)r * row : prev + (size_t)(K - 1 + r) * C + c0;
+        memcpy(prev + (size_t)i * C + c0, from, n * sizeof *prev);
     }
 }
 
-static void shift_head(const fore_text_config *t, float *prev, const float *u, int T, const head *own) {
-    shift_window(t, prev, u, T, own->q, own->dk);
-    shift_window(t, prev, u, T, own->k, own->dk);
-    shift_window(t, prev, u, T, own->v, own->values);
+static void shift_head(const fore_text_config *t, float *prev, const raw *in, int T, const head *own) {
+    shift_window(t, prev, in->q, in->row, T, own->q, own->dk);
+    shift_window(t, prev, in->k, in->row, T, own->k, own->dk);
+    shift_window(t, prev, in->v, in->row, T, own->v, own->values);
 }
 
-/* Rows t0 .. t0+rows-1 of channels from c0 on, to c, whose rows are `row` floats. */
-static void convolve(const delta_job *j, float *c, size_t row, int t0, int rows, size_t c0, size_t channels) {
+/* Where a head's projections are among those of all heads. */
+static raw raw_of(const fore_text_config *t, const head *own, const float *u, const float *z) {
+    size_t dv = (size_t)t->linear_value_head_dim, nv = (size_t)t->linear_num_value_heads;
+    return (raw){u + own->q, u + own->k, u + own->v, z ? z + own->h * dv : NULL, fore_linear_channels(t), nv * dv};
+}
+
+/* Rows t0 .. t0+rows-1 of n channels from c0 on, whose raw rows begin at u, to c. t0 is 0 unless u's rows are those of all channels. */
+static void convolve(const delta_job *j, float *c, size_t row, const float *u, size_t u_row, int t0, int rows, size_t c0, size_t n) {
     const fore_pass *p = j->pass;
     size_t C = fore_linear_channels(p->text);
     int K = p->text->linear_conv_kernel_dim;
-    const float *u = j->u + (size_t)t0 * C + c0, *prev = t0 ? u - (size_t)(K - 1) * C : j->state->conv + c0;
-    p->engine->kern->conv_silu(c, row, u, C, prev, j->layer->conv + c0, rows, 0, (int)channels, (int)C, K);
+    u += (size_t)t0 * u_row;
+    const float *prev = t0 ? u - (size_t)(K - 1) * u_row : j->state->conv + c0;
+    p->engine->kern->conv_silu(c, row, u, u_row, prev, j->layer->conv + c0, rows, 0, (int)n, (int)C, K);
 }
 
 /* Value head h of the head's over n rows: of c, of the gates from gate on (a row of nv), to o (a row of o_row). */
@@ -153,9 +166,15 @@ size_t fore_deltanet_room(const fore_text_config *t) {
     return fore_delta_scratch(t->linear_key_head_dim, t->linear_value_head_dim) + (size_t)block_rows(t) * (row + dv);
 }
 
-/* Rows t0 .. t0+rows-1 of a key head, whose queries, keys and values go through c, [rows, own->row]. room: [rows,dv] for the
- * outputs of a value head, which written straight to their rows would hold up the stores of the state; NULL: they are. */
-static void head_rows(const delta_job *j, const head *own, float *c, float *room, int t0, int rows, int worker) {
+/* Where the outputs of a head's rows go. */
+typedef struct sink {
+    float *room;           /* [rows,dv] for a value head, or NULL: straight to their rows, which hold up the stores of the state */
+    float *o;              /* [T, nv, dv], or NULL: */
+    const fore_qrows *out; /* int8 */
+} sink;
+
+/* Rows t0 .. t0+rows-1 of a key head, whose queries, keys and values go through c, [rows, own->row]. */
+static void head_rows(const delta_job *j, const head *own, const raw *in, float *c, const sink *to, int t0, int rows, int worker) {
     const fore_pass *p = j->pass;
     const fore_text_config *t = p->text;
     const fore_kern *kern = p->engine->kern;
@@ -164,9 +183,9 @@ static void head_rows(const delta_job *j, const head *own, float *c, float *room
     float *q = c, *k = c + own->dk, *v = k + own->dk;
     float *beta = j->beta + gate, *decay = j->decay + gate;
     double began = fore_profile_inside(p->engine);
-    convolve(j, q, row, t0, rows, own->q, own->dk);
-    convolve(j, k, row, t0, rows, own->k, own->dk);
-    convolve(j, v, row, t0, rows, own->v, own->values);
+    convolve(j, q, row, in->q, in->row, t0, rows, own->q, own->dk);
+    convolve(j, k, row, in->k, in->row, t0, rows, own->k, own->dk);
+    convolve(j, v, row, in->v, in->row, t0, rows, own->v, own->values);
     fore_profile_piece(p->engine, worker, FORE_OP_CONV, &began);
     /* The query's scale comes after its norm; eps is added to the sum, not to the mean. */
     kern->l2_norm(q, row, q, row, rows, dk, 1e-6f, 1.0f / sqrtf((float)dk));
@@ -174,12 +193,13 @@ static void head_rows(const delta_job *j, const head *own, float *c, float *room
     kern->delta_gates(beta + own->h, decay + own->h, nv, j->b + gate + own->h, nv, j->a + gate + own->h, nv, j->layer->neg_exp_A + own->h,
                       j->layer->dt_bias + own->h, rows, (int)own->heads);
     for (size_t h = own->h; h < own->h + own->heads; h++) {
-        size_t at = (size_t)t0 * vd + h * (size_t)dv;
-        float *o = room ? room : j->o + at;
-        size_t o_row = room ? (size_t)dv : vd;
+        size_t at = (size_t)t0 * vd + h * (size_t)dv, o_row = to->room ? (size_t)dv : vd;
+        const float *z = in->z + (size_t)t0 * in->z_row + (h - own->h) * (size_t)dv;
+        float *o = to->room ? to->room : to->o + at, *y = to->o ? to->o + at : o;
         /* a window runs on a copy in the core's cache */
         recur(p, own, c, beta, decay, j->state->S + h * own->dk * (size_t)dv, !p->window, o, o_row, h, rows, worker);
-        kern->gated_rms_norm(j->o + at, vd, o, o_row, j->z + at, vd, j->layer->gated_norm, rows, dv, t->rms_norm_eps);
+        kern->gated_rms_norm(y, to->o ? vd : o_row, o, o_row, z, in->z_row, j->layer->gated_norm, rows, dv, t->rms_norm_eps);
+        if (!to->o) fore_quantise_part(kern, to->out, y, o_row, rows, (int)h * dv, dv, j->layer->out_proj.group);
     }
 }
 
@@ -189,16 +209,18 @@ static void head_task(void *context, int g, int worker) {
     const delta_job *j = context;
     const fore_pass *p = j->pass;
     const head own = head_of(p->text, g);
+    const raw in = raw_of(p->text, &own, j->u, j->z);
+    sink to = {.o = j->o};
     if (p->window) {
-        head_rows(j, &own, j->c + (size_t)g * (size_t)p->T * own.row, NULL, 0, p->T, worker);
+        head_rows(j, &own, &in, j->c + (size_t)g * (size_t)p->T * own.row, &to, 0, p->T, worker);
         return;
     }
     int block = block_rows(p->text);
     float *c = p->scratch->worker + (size_t)worker * p->scratch->worker_floats +
                fore_delta_scratch(p->text->linear_key_head_dim, p->text->linear_value_head_dim);
-    float *room = c + (size_t)block * own.row;
-    for (int t0 = 0; t0 < p->T; t0 += block) head_rows(j, &own, c, room, t0, p->T - t0 < block ? p->T - t0 : block, worker);
-    shift_head(p->text, j->state->conv, j->u, p->T, &own);
+    to.room = c + (size_t)block * own.row;
+    for (int t0 = 0; t0 < p->T; t0 += block) head_rows(j, &own, &in, c, &to, t0, p->T - t0 < block ? p->T - t0 : block, worker);
+    shift_head(p->text, j->state->conv, &in, p->T, &own);
 }
 
 /* The recurrent state, read, and written unless a window leaves it alone. */
@@ -213,8 +235,90 @@ static double state_operations(const fore_text_config *t, int T) {
     return 7.0 * T * t->linear_num_value_heads * t->linear_key_head_dim * t->linear_value_head_dim;
 }
 
+/* ---- many rows, quantised weights: a task takes a key head from the projections to the input of out_proj, int8, and the
+ * floats between them stay in the core's cache ---- */
+
+typedef struct whole_job {
+    delta_job delta;
+    const fore_qrows *in, *out;
+    float *room; /* [threads, T, whole_row] */
+} whole_job;
+
+/* Floats of a thread's row: raw projections with z, what comes out of the convolution, outputs of a value head. */
+static size_t whole_row(const fore_text_config *t) {
+    const head own = head_of(t, 0);
+    return 2 * own.row + own.values + (size_t)t->linear_value_head_dim;
+}
+
+static void whole_task(void *context, int g, int worker) {
+    const whole_job *w = context;
+    const delta_job *j = &w->delta;
+    const fore_pass *p = j->pass;
+    const head own = head_of(p->text, g);
+    size_t T = (size_t)p->T, row = own.row + own.values, z0 = own.h * (size_t)p->text->linear_value_head_dim;
+    float *u = w->room + (size_t)worker * T * whole_row(p->text), *c = u + T * row;
+    const raw in = {u, u + own.dk, u + 2 * own.dk, u + own.row, row, row};
+    const fore_weight *qkv = &j->layer->in_proj_qkv;
+    const struct {
+        const fore_weight *w;
+        size_t n0, n;
+    } parts[4] = {{qkv, own.q, own.dk}, {qkv, own.k, own.dk}, {qkv, own.v, own.values}, {&j->layer->in_proj_z, z0, own.values}};
+    double began = fore_profile_inside(p->engine);
+    for (int i = 0; i < 4; u += parts[i++].n) {
+        const fore_weight part = fore_weight_part(parts[i].w, (int)parts[i].n0, (int)parts[i].n);
+        const fore_product product = {&part, NULL, u, row};
+        fore_product_slice(p->engine->kern, &product, NULL, 0, w->in, p->T, 0, part.N);
+    }
+    fore_profile_piece(p->engine, worker, FORE_OP_IN_PROJ, &began);
+    const sink to = {.room = c + T * own.row, .out = w->out};
+    head_rows(j, &own, &in, c, &to, 0, p->T, worker);
+    shift_head(p->text, j->state->conv, &in, p->T, &own);
+}
+
+static bool whole_heads(const fore_pass *p, const fore_layer *l) {
+    const fore_text_config *t = p->text;
+    int threads = fore_pool_threads(p->engine->pool), heads = t->linear_num_key_heads;
+    bool fits = (size_t)threads * whole_row(t) + 4 * (size_t)t->linear_num_value_heads <= fore_deltanet_columns(t);
+    bool even = heads % threads == 0 || heads >= 4 * threads; /* or some threads have a head more than others for long */
+    return p->T >= MANY && !p->window && fits && even && fore_pool_nodes(p->engine->pool) == 1 && !t->linear_by_key_head &&
+           l->in_proj_qkv.bits && l->in_proj_z.bits && l->in_proj_z.group == l->in_proj_qkv.group && l->out_proj.bits &&
+           t->linear_value_head_dim % l->out_proj.group == 0 && t->linear_key_head_dim % 16 == 0;
+}
+
+static void by_whole_heads(const fore_pass *p, const fore_layer *layer, fore_layer_state *state, const float *x, float *y) {
+    const fore_text_config *t = p->text;
+    const fore_engine *e = p->engine;
+    size_t T = (size_t)p->T, nv = (size_t)t->linear_num_value_heads, C = (size_t)t->hidden_size;
+    int vd = t->linear_num_value_heads * t->linear_value_head_dim;
+    whole_job w = {.delta = {.pass = p, .layer = layer, .state = state}};
+    delta_job *j = &w.delta;
+    j->b = p->scratch->wide;
+    j->a = j->b + T * nv;
+    j->beta = j->a + T * nv;
+    j->decay = j->beta + T * nv;
+    w.room = j->decay + T * nv;
+    const fore_product gates[2] = {{&layer->in_proj_b, NULL, j->b, nv}, {&layer->in_proj_a, NULL, j->a, nv}};
+    const fore_product wide[2] = {{.w = &layer->in_proj_qkv}, {.w = &layer->in_proj_z}};
+    fore_profile_op(e, FORE_OP_IN_PROJ);
+    fore_linear(e, x, C, p->T, gates, 2);
+    if (e->profile) fore_profile_count_products(e->profile, wide, 2, p->T);
+    w.in = fore_quantise(e, x, C, p->T, t->hidden_size, layer->in_proj_qkv.group);
+    w.out = fore_quantise_next(e, p->T, vd, layer->out_proj.group);
+    fore_profile_op(e, FORE_OP_DELTANET);
+    fore_profile_work(e, state_bytes(p), state_operations(t, p->T));
+    fore_pool_run(e->pool, whole_task, &w, t->linear_num_key_heads);
+    fore_profile_split(e);
+    fore_profile_op(e, FORE_OP_OUT_PROJ);
+    const fore_product out = {&layer->out_proj, NULL, y, C};
+    fore_linear_quantised(e, w.out, p->T, &out);
+}
+
 void fore_deltanet(const fore_pass *p, const fore_layer *layer, int index, fore_layer_state *state, const float *x, float *y) {
     const fore_text_config *t = p->text;
+    if (whole_heads(p, layer)) {
+        by_whole_heads(p, layer, state, x, y);
+        return;
+    }
     int C = t->hidden_size;
     size_t T = (size_t)p->T, channels = fore_linear_channels(t), nv = (size_t)t->linear_num_value_heads;
     size_t vd = nv * (size_t)t->linear_value_head_dim;
@@ -260,7 +364,8 @@ static void replay_task(void *context, int g, int worker) {
     const head own = head_of(t, g);
     size_t dv = (size_t)t->linear_value_head_dim;
     const float *c = j->layer->c + (size_t)g * (size_t)j->window->T * own.row;
-    shift_head(t, j->state->conv, j->layer->u, j->n, &own);
+    const raw in = raw_of(t, &own, j->layer->u, NULL);
+    shift_head(t, j->state->conv, &in, j->n, &own);
     for (size_t h = own.h; h < own.h + own.heads; h++)
         recur(p, &own, c, j->layer->beta, j->layer->decay, j->state->S + h * own.dk * dv, true, j->window->spare + h * dv,
               (size_t)t->linear_num_value_heads * dv, h, j->n, worker);
