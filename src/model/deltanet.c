@@ -169,8 +169,8 @@ size_t fore_deltanet_room(const fore_text_config *t) {
 /* Where the outputs of a head's rows go. */
 typedef struct sink {
     float *room;           /* [rows,dv] for a value head, or NULL: straight to their rows, which hold up the stores of the state */
-    float *o;              /* [T, nv, dv], or NULL: */
-    const fore_qrows *out; /* int8 */
+    const fore_qrows *out; /* int8; NULL: */
+    float *o;              /* [T, nv, dv] */
 } sink;
 
 /* Rows t0 .. t0+rows-1 of a key head, whose queries, keys and values go through c, [rows, own->row]. */
@@ -195,11 +195,11 @@ static void head_rows(const delta_job *j, const head *own, const raw *in, float 
     for (size_t h = own->h; h < own->h + own->heads; h++) {
         size_t at = (size_t)t0 * vd + h * (size_t)dv, o_row = to->room ? (size_t)dv : vd;
         const float *z = in->z + (size_t)t0 * in->z_row + (h - own->h) * (size_t)dv;
-        float *o = to->room ? to->room : to->o + at, *y = to->o ? to->o + at : o;
+        float *o = to->room ? to->room : to->o + at, *y = to->out ? o : to->o + at;
         /* a window runs on a copy in the core's cache */
         recur(p, own, c, beta, decay, j->state->S + h * own->dk * (size_t)dv, !p->window, o, o_row, h, rows, worker);
-        kern->gated_rms_norm(y, to->o ? vd : o_row, o, o_row, z, in->z_row, j->layer->gated_norm, rows, dv, t->rms_norm_eps);
-        if (!to->o) fore_quantise_part(kern, to->out, y, o_row, rows, (int)h * dv, dv, j->layer->out_proj.group);
+        kern->gated_rms_norm(y, to->out ? o_row : vd, o, o_row, z, in->z_row, j->layer->gated_norm, rows, dv, t->rms_norm_eps);
+        if (to->out) fore_quantise_part(kern, to->out, y, o_row, rows, (int)h * dv, dv, j->layer->out_proj.group);
     }
 }
 
