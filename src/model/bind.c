@@ -277,8 +277,12 @@ bool fore_bind_is_packed(const fore_store *store, const fore_entry *e) {
     if (e->dtype == FORE_DTYPE_U32 || fore_forms_own(store, e)) return true;
     const char *dot = strrchr(e->name, '.');
     if (!dot || (strcmp(dot, ".scales") && strcmp(dot, ".biases"))) return false;
-    char name[256];
-    snprintf(name, sizeof name, "%.*s.weight", (int)(dot - e->name), e->name);
-    const fore_entry *q = fore_store_find(store, name);
-    return q && q->dtype == FORE_DTYPE_U32;
+    const char *const ends[] = {".weight", ""}; /* a fused tensor has no end of its own */
+    for (int i = 0; i < 2; i++) {
+        char name[NAME];
+        snprintf(name, sizeof name, "%.*s%s", (int)(dot - e->name), e->name, ends[i]);
+        const fore_entry *q = fore_store_find(store, name);
+        if (q && q->dtype == FORE_DTYPE_U32) return true;
+    }
+    return false;
 }
