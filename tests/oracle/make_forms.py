@@ -81,7 +81,7 @@ def build(cfg, seed):
 
 
 def is_linear(name):
-    return name.endswith("proj.weight") or name == "mtp.fc.weight"
+    return name.endswith(("proj.weight", "in_proj_qkv.weight", "in_proj_z.weight")) or name == "mtp.fc.weight"
 
 
 # ---- the writers: weight [N,K] in bfloat16 to named tensors and the values that they stand for, in float32 ----------------------
@@ -115,8 +115,8 @@ def compressed(compressor, **args):
         sd = {"weight": w, "weight_scale": scale.to(torch.bfloat16), "weight_zero_point": zero.to(torch.int8)}
         if scheme.weights.symmetric: del sd["weight_zero_point"]
         packed = compressor.compress(sd, scheme)
-        wide = dict(packed, weight_scale=packed["weight_scale"].float())
-        value = compressor.decompress(wide, scheme)["weight"]
+        if args["type"] == "int": value = compressor.decompress(dict(packed, weight_scale=packed["weight_scale"].float()), scheme)["weight"]
+        else: value = compressor.decompress(dict(packed), scheme)["weight"].float()
         assert value.dtype == torch.float32 and (value - w).abs().max() < 0.2 * w.abs().max() + 0.2
         return packed, value.contiguous()
     return write
