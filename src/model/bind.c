@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/quant.h"
+#include "model/form_list.h"
 
 enum { NAME = 256 };
 
@@ -75,6 +76,23 @@ static const fore_entry *companion(fore_binder *b, const char *weight, const cha
 
 static bool is_stored_width(uint64_t bits) { return (bits >= 2 && bits <= 6) || bits == 8; }
 
+/* Panels have no scales of 32 bits: such a matrix becomes floats. */
+static void widen_quantised(fore_binder *b, int dims, const uint64_t *shape, stored *out) {
+    fore_form_matrix *m = fore_arena_alloc(b->arena, 1, sizeof *m);
+    if (!m) {
+        b->status = fore_fail_nomem(b->err, "the list of quantised matrices");
+        return;
+    }
+    *m = (fore_form_matrix){.form = &fore_form_mlx,
+                            .part = {out->data, out->scales, out->biases},
+                            .matrices = dims == 3 ? (size_t)shape[0] : 1,
+                            .rows = (size_t)shape[dims - 2],
+                            .K = (size_t)shape[dims - 1],
+                            .dtype = FORE_DTYPE_F32,
+                            .own = {out->bits, out->group}};
+    out->from = m;
+}
+
 /* The three tensors of a quantised matrix of the logical shape: bits and group from their sizes. */
 static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const uint64_t *shape, stored *out) {
     uint64_t K = shape[dims - 1], packed[FORE_STORE_DIMS], affine[FORE_STORE_DIMS];
@@ -96,8 +114,8 @@ static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const 
         refuse_shape(b, out->scales, dims, affine);
     } else if (!has_shape(out->biases, dims, affine) || out->biases->dtype != out->scales->dtype) {
         refuse_shape(b, out->biases, dims, affine);
-    } else if (out->scales->dtype != FORE_DTYPE_BF16 && out->scales->dtype != FORE_DTYPE_F16) {
-        b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: type %s; scales and biases are supported in BF16 and F16",
+    } else if (!fore_dtype_is_float(out->scales->dtype)) {
+        b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: type %s; scales and biases are supported in BF16, F16 and F32",
                               out->scales->name, out->scales->dtype_name);
     } else if (!is_stored_width(words * 32 / K)) {
         b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: %d bits a weight; supported are 2, 3, 4, 5, 6 and 8", e->name,
@@ -105,6 +123,7 @@ static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const 
     } else {
         out->bits = (int)(words * 32 / K);
         out->group = (int)(K / groups);
+        if (out->scales->dtype == FORE_DTYPE_F32) widen_quantised(b, dims, shape, out);
     }
 }
 

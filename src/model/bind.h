@@ -3,7 +3,8 @@
  * part. Other forms than this one are those of forms.h.
  *
  * A quantised matrix [N,K] of the module M is three tensors, the form of MLX: M.weight U32 [N, K*bits/32], M.scales and
- * M.biases [N, K/group] in BF16 or F16; bits (2 to 6 or 8) and group (32, 64, 128) follow from the shapes. */
+ * M.biases [N, K/group] in BF16 or F16 (in F32 it becomes floats); bits (2 to 6 or 8) and group (32, 64, 128) follow from the
+ * shapes. */
 #ifndef FORE_MODEL_BIND_H
 #define FORE_MODEL_BIND_H
 
