@@ -89,6 +89,9 @@ static void widen_quantised(fore_binder *b, int dims, const uint64_t *shape, sto
                             .rows = (size_t)shape[dims - 2],
                             .K = (size_t)shape[dims - 1],
                             .dtype = FORE_DTYPE_F32,
+                            .label = "MLX",
+                            .file_bits = out->bits,
+                            .file_group = out->group,
                             .own = {out->bits, out->group}};
     out->from = m;
 }

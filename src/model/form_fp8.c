@@ -58,6 +58,7 @@ static fore_status read(const fore_store *store, const fore_stored_settings *set
     }
     m->own[GRID_ROWS] = (int)grid[0];
     m->own[GRID_COLUMNS] = (int)grid[1];
+    m->file_bits = 8;
     m->dtype = fore_dtype_is_float(settings->dtype) ? settings->dtype : FORE_DTYPE_BF16;
     return FORE_OK;
 }

@@ -297,6 +297,10 @@ static fore_status read(const fore_store *store, const fore_stored_settings *set
     m->part[SCALES] = t.scales;
     m->part[ZEROS] = t.zeros;
     m->own[GROUP] = (int)(m->K / t.groups);
+    m->label = m->own[LAYOUT] == DOWN ? "GPTQ" : m->own[LAYOUT] == ACROSS ? "AWQ" : "compressed-tensors";
+    m->file_bits = m->own[BITS];
+    bool usual = m->own[GROUP] == panel_group((size_t)m->own[GROUP]) && m->own[LAYOUT] != BYTES;
+    m->file_group = t.groups > 1 || usual ? m->own[GROUP] : 0;
     s = read_order(m, &t, err);
     if (s) return s;
     int group = panel_group((size_t)m->own[GROUP]), bits = m->own[BITS];
