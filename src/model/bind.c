@@ -227,6 +227,11 @@ void fore_bind_matrix(fore_binder *b, fore_weight *out, int N, int K, const char
     if (find_stored(b, name, 2, shape, &s)) place(b, out, &s, 0, N, K);
 }
 
+/* From one matrix that is made to the next of its kind: each begins at a multiple of a line. */
+static size_t made_stride(const fore_weight *w) {
+    return (fore_weight_bytes(w) + FORE_PANELS_LINE - 1) / FORE_PANELS_LINE * FORE_PANELS_LINE;
+}
+
 void fore_bind_slices(fore_binder *b, fore_experts *out, int E, int rows, int row0, int N, int K, const char *format, ...) {
     FORMAT(name);
     const uint64_t shape[3] = {(uint64_t)E, (uint64_t)rows, (uint64_t)K};
@@ -237,23 +242,51 @@ void fore_bind_slices(fore_binder *b, fore_experts *out, int E, int rows, int ro
         out->stride = (size_t)rows * (size_t)K * fore_dtype_size(s.data->dtype);
         return;
     }
-    /* What is made of one kind follows each other, each at a multiple of a line. */
-    out->stride = (fore_weight_bytes(&out->first) + FORE_PANELS_LINE - 1) / FORE_PANELS_LINE * FORE_PANELS_LINE;
+    out->stride = made_stride(&out->first);
     for (int e = 1; e < E && !b->status; e++) {
         fore_weight next;
         place(b, &next, &s, (size_t)e * (size_t)rows + (size_t)row0, N, K);
     }
 }
 
+/* Transposed matrices of a form become floats as they lie, all columns of each: of the parts that are bound apart the first makes
+ * them, and the others find its. */
+static void place_columns(fore_binder *b, fore_experts *out, int E, const stored *s, int column0, int N) {
+    const fore_form_matrix *m = s->from;
+    if (m->bits) {
+        b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: transposed experts are supported in F32, F16, BF16 and FP8", s->data->name);
+        return;
+    }
+    fore_weight first = {.data = NULL};
+    const fore_panels *p = b->panels;
+    for (size_t i = p->count; i > 0 && p->count - i < 2 * (size_t)E && !first.data; i--)
+        if (p->jobs[i - 1].from && p->jobs[i - 1].from->part[0] == s->data && p->jobs[i - 1].row0 == 0) first.data = p->jobs[i - 1].w.panels;
+    for (int e = 0; e < E && !b->status && (e || !first.data); e++) {
+        fore_weight w;
+        place(b, &w, s, (size_t)e * m->rows, (int)m->rows, (int)m->K);
+        if (e == 0) first = w;
+    }
+    const fore_weight all = {.dtype = m->dtype, .N = (int)m->rows, .K = (int)m->K};
+    *out = (fore_experts){.first = {.data = (const char *)first.data + (size_t)column0 * fore_dtype_size(m->dtype), .dtype = m->dtype, .N = N, .K = all.N},
+                          .stride = made_stride(&all),
+                          .across = all.K};
+}
+
 void fore_bind_columns(fore_binder *b, fore_experts *out, int E, int K, int columns, int column0, int N, const char *format, ...) {
     FORMAT(name);
-    char full[NAME];
     const uint64_t shape[3] = {(uint64_t)E, (uint64_t)K, (uint64_t)columns};
-    snprintf(full, sizeof full, "%s%s", b->prefix, name);
-    const fore_entry *e = find_floats(b, full, 3, shape);
-    if (!e) return;
-    size_t size = fore_dtype_size(e->dtype);
-    *out = (fore_experts){.first = {.data = e->data + (size_t)column0 * size, .dtype = e->dtype, .N = N, .K = K},
+    stored s;
+    if (!find_stored(b, name, 3, shape, &s)) return;
+    if (s.from) {
+        place_columns(b, out, E, &s, column0, N);
+        return;
+    }
+    if (s.bits) {
+        refuse_type(b, s.data);
+        return;
+    }
+    size_t size = fore_dtype_size(s.data->dtype);
+    *out = (fore_experts){.first = {.data = s.data->data + (size_t)column0 * size, .dtype = s.data->dtype, .N = N, .K = K},
                           .stride = (size_t)K * (size_t)columns * size,
                           .across = columns};
 }

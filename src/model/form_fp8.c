@@ -74,30 +74,57 @@ static float load(fore_dtype dtype, const unsigned char *p, size_t i) {
     return dtype == FORE_DTYPE_F32 ? fore_load_f32(p + 4 * i) : dtype == FORE_DTYPE_BF16 ? fore_load_bf16(p + 2 * i) : fore_load_f16(p + 2 * i);
 }
 
-static bool store(fore_dtype dtype, unsigned char *to, size_t i, float x) {
-    if (dtype == FORE_DTYPE_F32) {
-        memcpy(to + 4 * i, &x, sizeof x);
-        return isfinite(x);
+/* What each of the 256 values becomes with one scale; BAD: no finite number of the type. */
+enum { BAD = 1 << 16 };
+
+static void make_table(uint32_t table[256], fore_dtype dtype, float scale) {
+    for (unsigned v = 0; v < 256; v++) {
+        float x = widen_e4m3(v) * scale;
+        if (dtype == FORE_DTYPE_F32) {
+            memcpy(&table[v], &x, sizeof x);
+            continue;
+        }
+        uint32_t h = !isfinite(x) ? BAD : dtype == FORE_DTYPE_BF16 ? fore_to_bf16(x) : fore_to_f16(x);
+        table[v] = (h & 0x7fff) < (dtype == FORE_DTYPE_BF16 ? 0x7f80 : 0x7c00) ? h : BAD;
     }
-    uint16_t h = isfinite(x) ? dtype == FORE_DTYPE_BF16 ? fore_to_bf16(x) : fore_to_f16(x) : 0;
-    to[2 * i] = (unsigned char)h;
-    to[2 * i + 1] = (unsigned char)(h >> 8);
-    return isfinite(x) && (h & 0x7fff) < (dtype == FORE_DTYPE_BF16 ? 0x7f80 : 0x7c00);
 }
 
+/* n weights; false: one is bad. */
+static bool look_up(const uint32_t table[256], fore_dtype dtype, const unsigned char *from, unsigned char *to, size_t n) {
+    if (dtype == FORE_DTYPE_F32) {
+        bool good = true;
+        for (size_t i = 0; i < n; i++) {
+            good &= (bool)isfinite(fore_float_of(table[from[i]]));
+            memcpy(to + 4 * i, &table[from[i]], 4);
+        }
+        return good;
+    }
+    uint32_t seen = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t h = table[from[i]];
+        seen |= h;
+        to[2 * i] = (unsigned char)h;
+        to[2 * i + 1] = (unsigned char)(h >> 8);
+    }
+    return !(seen & BAD);
+}
+
+/* Block by block: all rows of the part that share its scale use one table. */
 static const char *write(const fore_form_matrix *m, size_t row0, size_t rows, const fore_form_rows *to) {
-    float table[256];
-    for (unsigned v = 0; v < 256; v++) table[v] = widen_e4m3(v);
-    const size_t K = m->K, row = K * fore_dtype_size(m->dtype), block = (size_t)m->own[BLOCK_COLUMNS];
-    const unsigned char *scales = m->part[SCALES]->data;
+    const size_t K = m->K, size = fore_dtype_size(m->dtype), width = (size_t)m->own[BLOCK_COLUMNS], height = (size_t)m->own[BLOCK_ROWS];
+    const fore_entry *scales = m->part[SCALES];
+    uint32_t table[256];
     bool good = true;
-    for (size_t r = 0; r < rows; r++) {
-        size_t n = row0 + r, grid_row = n / m->rows * (size_t)m->own[GRID_ROWS] + n % m->rows / (size_t)m->own[BLOCK_ROWS];
-        const unsigned char *from = m->part[WEIGHTS]->data + n * K;
-        unsigned char *out = to->q + r * row;
-        for (size_t k = 0, g = grid_row * (size_t)m->own[GRID_COLUMNS]; k < K; g++) {
-            const float scale = load(m->part[SCALES]->dtype, scales, g);
-            for (size_t end = K - k < block ? K : k + block; k < end; k++) good &= store(m->dtype, out, k, table[from[k]] * scale);
+    for (size_t r = 0, high; r < rows; r += high) {
+        size_t n = row0 + r, in = n % m->rows, block = in / height, left = (block + 1) * height - in;
+        size_t grid_row = n / m->rows * (size_t)m->own[GRID_ROWS] + block;
+        if (left > m->rows - in) left = m->rows - in;
+        high = left < rows - r ? left : rows - r;
+        for (size_t k = 0, g = grid_row * (size_t)m->own[GRID_COLUMNS]; k < K; k += width, g++) {
+            size_t count = K - k < width ? K - k : width;
+            make_table(table, m->dtype, load(scales->dtype, scales->data, g));
+            for (size_t i = 0; i < high; i++)
+                good &= look_up(table, m->dtype, m->part[WEIGHTS]->data + (n + i) * K + k, to->q + ((r + i) * K + k) * size, count);
         }
     }
     return good ? NULL : "a weight is not finite, or too large for the model's type";

@@ -229,11 +229,10 @@ static void unpack(const fore_form_matrix *m, size_t n, size_t k0, size_t count,
         else
             for (size_t i = 0; i < count; i++) q[i] = (unsigned char)load_down(e, row, 1, k0 + i, bits);
     } else if (m->own[LAYOUT] == DOWN) {
-        const size_t per = 32 / bits;
-        uint32_t word = 0;
-        for (size_t i = 0, k = k0; i < count; i++, k++) {
-            if (!i || k % per == 0) word = load_word(e, k / per * m->rows + n);
-            q[i] = (unsigned char)(word >> k % per * bits & mask);
+        const size_t per = 32 / bits; /* which divides K and every k0 */
+        for (size_t i = 0, at = k0 / per * m->rows + n; i < count; i += per, at += m->rows) {
+            uint32_t word = load_word(e, at);
+            for (size_t j = 0; j < per; j++, word >>= bits) q[i + j] = (unsigned char)(word & mask);
         }
     } else {
         const size_t words = words_of(m->rows, 4);

@@ -361,10 +361,56 @@ static void test_fused(void **state) {
     scratch_remove(&s);
 }
 
+/* Transposed experts in FP8: columns of each, of which both halves lie in what was made once. */
+static void test_transposed(void **state) {
+    (void)state;
+    enum { E = 3, C = 32, I2 = 48 };
+    static unsigned char q[E][C][I2];
+    static float scales[E][2][3];
+    for (int i = 0; i < E * I2 * C; i++) (&q[0][0][0])[i] = (unsigned char)(i * 7 % 127);
+    for (int i = 0; i < E * 6; i++) (&scales[0][0][0])[i] = 0.01f * (float)(i + 1);
+    const fore_tensor t[] = {{.name = "experts.up", .dtype = "F8_E4M3", .dims = 3, .shape = {E, C, I2}, .data = q},
+                             {.name = "experts.up_scale_inv", .dtype = "F32", .dims = 3, .shape = {E, 2, 3}, .data = scales}};
+    scratch s;
+    scratch_make(&s);
+    fore_error err = {0};
+    fore_store *store;
+    if (fore_tensors_write(scratch_path(&s, "x.safetensors"), t, 2, &err) || fore_store_open_file(scratch_path(&s, "x.safetensors"), &store, &err))
+        fail_msg("%s", err.text);
+    const fore_stored_settings settings = {.block_rows = 16, .block_columns = 16};
+    fore_arena arena = {0};
+    fore_panels panels;
+    const fore_kern *kern;
+    fore_form_matrix all;
+    assert_int_equal(fore_kern_get("ref", &kern, &err), 0);
+    if (fore_forms_read(store, fore_store_at(store, 0), &settings, &all, &err)) fail_msg("%s", err.text);
+    if (fore_panels_reserve(&panels, store, "", &settings, &err)) fail_msg("%s", err.text);
+    fore_binder binder = {store, &arena, &panels, kern, "", &err, FORE_OK};
+    fore_experts half[2];
+    for (int h = 0; h < 2; h++) fore_bind_columns(&binder, &half[h], E, C, I2, h * I2 / 2, I2 / 2, "experts.up");
+    assert_int_equal(panels.count, E);
+    if (binder.status || fore_panels_make(&panels, store, NULL, &err)) fail_msg("%s", err.text);
+    float *want = rows_of(&all, 0, E * C), x[C] = {0}, y[I2 / 2];
+    for (int e = 0; e < E; e++)
+        for (int h = 0; h < 2; h++)
+            for (int k = 0; k < C; k++) {
+                const fore_weight w = fore_expert_at(&half[h], e);
+                x[k] = 1;
+                kern->mm_across(y, I2 / 2, x, C, w.data, w.dtype, half[h].across, 1, 0, w.N, w.K);
+                x[k] = 0;
+                assert_memory_equal(y, want + (e * C + k) * I2 + h * I2 / 2, sizeof y);
+            }
+    free(want);
+    fore_panels_free(&panels);
+    fore_arena_free(&arena);
+    fore_store_close(store);
+    scratch_remove(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),  cmocka_unit_test(test_fp8_values), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_numbers), cmocka_unit_test(test_fused),
+        cmocka_unit_test(test_numbers), cmocka_unit_test(test_fused),      cmocka_unit_test(test_transposed),
     };
     return cmocka_run_group_tests_name("model/forms", tests, NULL, NULL);
 }
