@@ -287,6 +287,17 @@ def extra(name, N, K, writer):
     tensors.update({f"{name}.{k}": v.contiguous() for k, v in parts.items()} | {"value." + name: value + 0.0})
 
 
+def powers(block):
+    settings = types.SimpleNamespace(weight_block_size=list(block), scale_fmt="ue8m0")
+    quantizer = types.SimpleNamespace(quantization_config=settings)
+
+    def write(w):
+        out = Fp8Quantize(quantizer)._quantize_one("M.weight", w)
+        q, s = out["M.weight"], out["M.weight_scale_inv"]
+        return {"weight": q, "weight_scale_inv": s}, Fp8Dequantize(quantizer)._dequantize_one(q, s, torch.bfloat16).float()
+    return write
+
+
 extra("fp8_cut", 40, 72, fp8((16, 32)))
 extra("fp8_whole", 24, 40, fp8(None))
 for bits in (2, 3, 4, 5, 6, 7, 8):
@@ -301,6 +312,7 @@ for bits in (2, 4, 8):
     extra(f"gptq{bits}", 32, 64, gptq(bits, 32, True))
     extra(f"gptq{bits}_zeros", 32, 64, gptq(bits, 64, False))
 extra("awq_32", 64, 64, awq(32))
+extra("fp8_powers", 40, 64, powers((8, 32)))
 shutil.rmtree(OUT / "extra", ignore_errors=True)
 (OUT / "extra").mkdir()
 save_file(tensors, OUT / "extra" / "extra.safetensors")

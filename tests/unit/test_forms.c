@@ -63,6 +63,7 @@ static const struct {
 } matrices[] = {
     {"fp8_cut", 0, 0, {.block_rows = 16, .block_columns = 32}},
     {"fp8_whole", 0, 0, {.method = ""}},
+    {"fp8_powers", 0, 0, {.block_rows = 8, .block_columns = 32}},
     {"int2_True", 4, 32, {.method = ""}},  {"int2_False", 4, 32, {.method = ""}},
     {"int3_True", 4, 32, {.method = ""}},  {"int3_False", 8, 32, {.method = ""}},
     {"int4_True", 4, 32, {.method = ""}},  {"int4_False", 8, 32, {.method = ""}},
