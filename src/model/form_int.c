@@ -148,7 +148,7 @@ static fore_status read_columns(const fore_store *store, const fore_stored_setti
     if (scales->dims != 2 || !scales->shape[0] || !scales->shape[1] || scales->shape[1] > INT32_MAX)
         return fore_form_refuse_shape(scales, "[groups,outputs]", err);
     if (z->dims != 2 || z->shape[0] != scales->shape[0] || !z->shape[1] || z->dtype != FORE_DTYPE_I32)
-        return fore_form_refuse_shape(z, "I32 [groups, packed outputs], groups as the scales have them,", err);
+        return fore_form_refuse_shape(z, "I32 [groups, packed outputs] with as many groups as the scales", err);
     m->rows = (size_t)scales->shape[1];
     t->groups = (size_t)scales->shape[0];
     uint64_t words = z->shape[1];

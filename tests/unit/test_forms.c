@@ -242,7 +242,7 @@ static void test_refusals(void **state) {
         {"int8_zeros", "weight", "I8", 1, {1536}, FORE_ERR_FORMAT, "expected a matrix"},
         {"gptq4", "scales", NULL, 0, {0}, FORE_ERR_FORMAT, "scales is not beside it"},
         {"gptq4", "qzeros", NULL, 0, {0}, FORE_ERR_FORMAT, "qzeros is not beside it"},
-        {"gptq4", "qzeros", "I32", 2, {3, 4}, FORE_ERR_FORMAT, "groups as the scales have them"},
+        {"gptq4", "qzeros", "I32", 2, {3, 4}, FORE_ERR_FORMAT, "with as many groups as the scales"},
         {"gptq4", "qzeros", "U8", 2, {2, 4}, FORE_ERR_FORMAT, "packed outputs"},
         {"gptq4", "qzeros", "I32", 2, {2, 3}, FORE_ERR_UNSUPPORTED, "3 bits a weight"},
         {"gptq4", "qweight", "I32", 2, {8, 33}, FORE_ERR_FORMAT, "expected [8,32]"},
