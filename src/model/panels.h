@@ -48,12 +48,24 @@ typedef struct fore_packed {
     char note[320];   /* why there is none, or why the one there was refused; "" */
 } fore_packed;
 
+/* Matrices that are of one kind in the files and in memory. */
+typedef struct fore_panels_kind {
+    const char *label;   /* static */
+    int bits, group;     /* in the files; see fore_form_matrix */
+    int memory_bits;     /* 4, 8, 16 or 32 */
+    uint64_t parameters;
+} fore_panels_kind;
+
+enum { FORE_PANELS_KINDS = 24 };
+
 typedef struct fore_panels {
     unsigned char *memory; /* owned; NULL: every matrix is read where the files have it */
     size_t reserved, used; /* bytes: of address space, and taken */
     fore_panel_job *jobs;  /* owned; gone once they are done */
     size_t count, capacity;
     uint64_t parameters; /* weights of all matrices added */
+    fore_panels_kind kinds[FORE_PANELS_KINDS]; /* of the first so many kinds */
+    int kind_count;
     const fore_stored_settings *settings; /* borrowed until they are made */
     fore_packed packed;
 } fore_panels;
