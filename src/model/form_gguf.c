@@ -22,10 +22,19 @@ static const fore_gguf_type *type_of(const fore_entry *e) {
     return fore_gguf_find_type(!strcmp(e->dtype_name, "F32") ? FORE_GGUF_TYPE_F32 : !strcmp(e->dtype_name, "F16") ? FORE_GGUF_TYPE_F16 : FORE_GGUF_TYPE_BF16);
 }
 
+/* A number's bits in the files, scales aside. */
+static int bits_of(const fore_gguf_type *type) {
+    if (type->block == 1) return (int)type->bytes * 8;
+    return type->name[0] == 'I' ? type->name[2] - '0' : type->name[1] - '0'; /* IQ4_NL, Q5_K */
+}
+
 static fore_order order_of(const fore_form_matrix *m) {
     const int *n = m->own;
     return (fore_order){n[COLUMNS] != 0, n[BEGIN], n[SIZE], n[INNER], n[OUTER_STRIDE], n[INNER_STRIDE]};
 }
+
+static const char *const reordered[] = {
+    [FORE_DTYPE_F32] = "F32 in another order", [FORE_DTYPE_F16] = "F16 in another order", [FORE_DTYPE_BF16] = "BF16 in another order"};
 
 static fore_status read(const fore_store *store, const fore_stored_settings *settings, fore_form_matrix *m, fore_error *err) {
     (void)store;
@@ -41,6 +50,9 @@ static fore_status read(const fore_store *store, const fore_stored_settings *set
     bool whole = !o || !o->columns || (o->begin % FORE_GGUF_GROUP == 0 && o->size % FORE_GGUF_GROUP == 0);
     m->bits = whole ? fore_gguf_affine_bits(type) : 0; /* else a group would have numbers of several blocks */
     m->group = m->bits ? FORE_GGUF_GROUP : 0;
+    m->label = type->block > 1 ? type->name : reordered[type->dtype];
+    m->file_bits = bits_of(type);
+    m->file_group = type->block == 1 ? 0 : type->id == FORE_GGUF_TYPE_Q6_K ? 16 : FORE_GGUF_GROUP;
     m->dtype = m->bits ? FORE_DTYPE_F16 : type->block > 1 ? FORE_DTYPE_F32 : type->dtype;
     return FORE_OK;
 }

@@ -1,7 +1,7 @@
 /* Matrices that the files have in a form of their own, neither plain floats nor MLX's affine one: FP8 with scales, integers packed
- * the ways of compressed-tensors, AutoAWQ and GPTQ, the blocks of GGUF. A form recognises the tensor with a matrix' weights, checks the tensors that
- * belong to it, says what the matrix becomes in memory (panels of quant.h where that is exact, else rows of floats) and writes its
- * rows. It knows files, not models: which matrix plays which part is the binder's business.
+ * the ways of compressed-tensors, AutoAWQ and GPTQ, the blocks of GGUF. A form recognises the tensor with a matrix' weights, checks
+ * the tensors that belong to it, says what the matrix becomes in memory (panels of quant.h where that is exact, else rows of floats)
+ * and writes its rows. It knows files, not models: which matrix plays which part is the binder's business.
  *
  * To add one: a fore_form in a file of its own, and a line in the list of forms.c. */
 #ifndef FORE_MODEL_FORMS_H
@@ -18,6 +18,8 @@ typedef struct fore_form_matrix {
     size_t matrices, rows, K; /* [rows,K], or matrices of them one behind the other: row r of matrix e counts as e*rows + r */
     int bits, group;          /* in memory: 4 or 8 with 32, 64 or 128, panels; 0 and 0: rows of floats */
     fore_dtype dtype;         /* of the scales and biases, or of the floats */
+    const char *label;             /* for people: what the files' form is called; from fore_forms_read the form's name, until it is set */
+    int file_bits, file_group;     /* for people: a weight's bits in the files; neighbours that share a scale, 0: a row or a block */
     int own[FORE_FORM_NUMBERS]; /* whatever else the rows depend on */
 } fore_form_matrix;
 
