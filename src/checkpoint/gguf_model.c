@@ -25,11 +25,12 @@ static const fore_gguf_family families[] = {
 /* "<stem>-00002-of-00003.gguf": the numbers and the stem's length. */
 static bool numbered(const char *path, size_t *stem, int *number, int *of) {
     static const char form[] = "-ddddd-of-ddddd.gguf";
+    const size_t digits = 15; /* the part of it in which a d stands for a digit */
     size_t n = strlen(path), tail = sizeof form - 1;
     if (n < tail) return false;
     const char *p = path + n - tail;
     for (size_t i = 0; i < tail; i++)
-        if (form[i] == 'd' && i < 15 ? p[i] < '0' || p[i] > '9' : p[i] != form[i]) return false;
+        if (i < digits && form[i] == 'd' ? p[i] < '0' || p[i] > '9' : p[i] != form[i]) return false;
     *stem = n - tail;
     *number = atoi(p + 1);
     *of = atoi(p + 10);

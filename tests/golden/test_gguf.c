@@ -364,8 +364,8 @@ static void test_tokenizer(void **state) {
                                        "it's 12345 WE'LL \xe4\xbd\xa0\xe5\xa5\xbd", ""};
     for (int i = -1; i < (int)(sizeof more / sizeof *more); i++) {
         const char *t = i < 0 ? text : more[i];
-        int32_t *a, *b;
-        size_t n, k;
+        int32_t *a = NULL, *b = NULL;
+        size_t n = 0, k = 0;
         if (fore_tokenizer_encode(ours, t, strlen(t), &a, &n, &err) || fore_tokenizer_encode(theirs, t, strlen(t), &b, &k, &err)) fail_msg("%s", err.text);
         assert_int_equal(n, k);
         assert_memory_equal(a, b, n * sizeof *a);
