@@ -84,7 +84,7 @@ enum { MATRICES = sizeof matrices / sizeof *matrices };
 static void test_values(void **state) {
     (void)state;
     fore_error err = {0};
-    fore_store *store;
+    fore_store *store = NULL;
     golden g;
     golden_open(&g, EXTRA);
     if (fore_store_open_file(EXTRA, &store, &err)) fail_msg("%s", err.text);
@@ -124,7 +124,7 @@ static void test_fp8_values(void **state) {
     scratch s;
     scratch_make(&s);
     fore_error err = {0};
-    fore_store *store;
+    fore_store *store = NULL;
     if (fore_tensors_write(scratch_path(&s, "x.safetensors"), t, 2, &err) || fore_store_open_file(scratch_path(&s, "x.safetensors"), &store, &err))
         fail_msg("%s", err.text);
     const fore_dtype types[] = {FORE_DTYPE_OTHER, FORE_DTYPE_BF16, FORE_DTYPE_F16, FORE_DTYPE_F32};
@@ -179,7 +179,7 @@ static fore_tensor *tensor(kit *k, const char *name) {
 /* What reading a matrix of the changed file says. */
 static fore_status read_changed(kit *k, const char *module, fore_error *err) {
     static const unsigned char zeros[1 << 16];
-    fore_store *store;
+    fore_store *store = NULL;
     for (size_t i = 0; i < k->count; i++)
         if (!k->t[i].data) k->t[i].data = zeros;
     if (fore_tensors_write(scratch_path(&k->s, "x.safetensors"), k->t, k->count, err) ||
@@ -323,7 +323,7 @@ static void test_fused(void **state) {
     scratch s;
     scratch_make(&s);
     fore_error err = {0};
-    fore_store *store;
+    fore_store *store = NULL;
     if (fore_tensors_write(scratch_path(&s, "x.safetensors"), t, 4, &err) || fore_store_open_file(scratch_path(&s, "x.safetensors"), &store, &err))
         fail_msg("%s", err.text);
     const fore_stored_settings settings = {.block_rows = 8, .block_columns = 32};
@@ -375,7 +375,7 @@ static void test_transposed(void **state) {
     scratch s;
     scratch_make(&s);
     fore_error err = {0};
-    fore_store *store;
+    fore_store *store = NULL;
     if (fore_tensors_write(scratch_path(&s, "x.safetensors"), t, 2, &err) || fore_store_open_file(scratch_path(&s, "x.safetensors"), &store, &err))
         fail_msg("%s", err.text);
     const fore_stored_settings settings = {.block_rows = 16, .block_columns = 16};
