@@ -33,7 +33,8 @@ static void read_matrix(const fore_store *store, const char *module, const fore_
 
 /* Rows as floats, from whatever they become. */
 static float *rows_of(const fore_form_matrix *m, size_t row0, size_t rows) {
-    size_t K = m->K, groups = m->bits ? K / (size_t)m->group : 1, bytes = m->bits ? rows * K * (size_t)m->bits / 8 : rows * K * fore_dtype_size(m->dtype);
+    size_t K = m->K, groups = m->bits ? K / (size_t)m->group : 1;
+    size_t bytes = m->bits ? rows * K * (size_t)m->bits / 8 : rows * K * fore_dtype_size(m->dtype);
     unsigned char *q = malloc(bytes), *scales = malloc(rows * groups * 2), *biases = malloc(rows * groups * 2);
     float *out = malloc(rows * K * sizeof *out);
     const fore_form_rows to = {q, scales, biases};
@@ -41,7 +42,8 @@ static float *rows_of(const fore_form_matrix *m, size_t row0, size_t rows) {
     if (problem) fail_msg("%s", problem);
     for (size_t i = 0; i < rows * K; i++) {
         if (!m->bits) {
-            out[i] = m->dtype == FORE_DTYPE_F32 ? fore_load_f32(q + 4 * i) : m->dtype == FORE_DTYPE_BF16 ? fore_load_bf16(q + 2 * i) : fore_load_f16(q + 2 * i);
+            if (m->dtype == FORE_DTYPE_F32) out[i] = fore_load_f32(q + 4 * i);
+            else out[i] = m->dtype == FORE_DTYPE_BF16 ? fore_load_bf16(q + 2 * i) : fore_load_f16(q + 2 * i);
             continue;
         }
         size_t g = i / K * groups + i % K / (size_t)m->group;
@@ -136,7 +138,7 @@ static void test_fp8_values(void **state) {
         float *have = rows_of(&m, 0, 2);
         for (int k = 0; k < 508; k++) {
             unsigned v = bytes[0][k % 254], exponent = v >> 3 & 15;
-            double want = ldexp(exponent ? 8 + (v & 7) : 2 * (v & 7), (int)(exponent ? exponent : 0) - 10) * (double)scales[k / 254] * (v & 128 ? -1 : 1);
+            double want = ldexp(exponent ? 8 + (v & 7) : 2 * (v & 7), (int)exponent - 10) * (double)scales[k / 254] * (v & 128 ? -1 : 1);
             if ((double)have[k] != want) fail_msg("%u: %g, expected %g", v, (double)have[k], want);
         }
         free(have);
@@ -271,7 +273,8 @@ static void test_refusals(void **state) {
         }
         fore_status s = read_changed(&k, table[i].module, &err);
         if (s != table[i].status || !strstr(err.text, table[i].text))
-            fail_msg("%s %s: %d \"%s\", expected %d \"%s\"", name, table[i].dtype ? table[i].dtype : "dropped", s, err.text, table[i].status, table[i].text);
+            fail_msg("%s %s: %d \"%s\", expected %d \"%s\"", name, table[i].dtype ? table[i].dtype : "dropped", s, err.text, table[i].status,
+                     table[i].text);
         kit_close(&k);
     }
 }
