@@ -9,10 +9,11 @@
 
 enum { NAME = 256 };
 
-/* Where a matrix lies in the file: one tensor, or the three of a quantised one. */
+/* Where a matrix lies in the file: one tensor, the three of a quantised one, or those of another form. */
 typedef struct stored {
     const fore_entry *data, *scales, *biases;
     int bits, group; /* as the file has them; 0: not quantised */
+    const fore_form_matrix *from;
 } stored;
 
 static void shape_text(char *out, size_t size, int dims, const uint64_t *shape) {
@@ -44,8 +45,9 @@ static void refuse_shape(fore_binder *b, const fore_entry *e, int dims, const ui
 }
 
 static void refuse_type(fore_binder *b, const fore_entry *e) {
-    b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: type %s; supported are F32, F16 and BF16, and U32 with .scales and "
-                          ".biases of MLX's affine form", e->name, e->dtype_name);
+    b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: type %s; supported are F32, F16 and BF16, and quantised matrices: U32 "
+                          "with .scales and .biases (MLX), F8_E4M3 with scales, I32 and I8 of compressed-tensors, AWQ and GPTQ", e->name,
+                          e->dtype_name);
 }
 
 /* A tensor of floats with this shape, or NULL and a recorded failure. */
@@ -106,18 +108,63 @@ static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const 
     }
 }
 
+/* A matrix in one of the forms; out->from stays NULL when it is in none. */
+static void find_form(fore_binder *b, const fore_entry *e, int dims, const uint64_t *shape, stored *out) {
+    fore_form_matrix m;
+    fore_status s = fore_forms_read(b->store, e, b->panels->settings, &m, b->err);
+    if (s) {
+        b->status = fore_fail_prefix(b->err, s, "weights");
+        return;
+    }
+    if (!m.form) return;
+    const uint64_t have[3] = {m.matrices, m.rows, m.K};
+    bool same = m.rows == shape[dims - 2] && m.K == shape[dims - 1] && m.matrices == (dims == 3 ? shape[0] : 1);
+    fore_form_matrix *kept = same ? fore_arena_alloc(b->arena, 1, sizeof *kept) : NULL;
+    if (!same) {
+        char want[96], found[96];
+        shape_text(want, sizeof want, dims, shape);
+        shape_text(found, sizeof found, m.matrices == 1 ? 2 : 3, m.matrices == 1 ? have + 1 : have);
+        b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %s: expected %s, the file has %s (%s)", e->name, want, found, m.form->name);
+    } else if (!kept) {
+        b->status = fore_fail_nomem(b->err, "the list of quantised matrices");
+    } else {
+        *kept = m;
+        out->data = e;
+        out->from = kept;
+    }
+}
+
 static bool find_stored(fore_binder *b, const char *name, int dims, const uint64_t *shape, stored *out) {
     char full[NAME];
     snprintf(full, sizeof full, "%s%s", b->prefix, name);
     *out = (stored){0};
-    const fore_entry *e = find(b, full);
-    if (e && e->dtype == FORE_DTYPE_U32) find_quantised(b, e, dims, shape, out);
-    else if (e) out->data = find_floats(b, full, dims, shape);
+    const fore_entry *e = b->status ? NULL : fore_forms_weights(b->store, full);
+    if (!e) {
+        find(b, full);
+    } else if (!fore_dtype_is_float(e->dtype)) {
+        find_form(b, e, dims, shape, out);
+        if (!b->status && !out->from && e->dtype == FORE_DTYPE_U32) find_quantised(b, e, dims, shape, out);
+        else if (!b->status && !out->from) refuse_type(b, e);
+    } else {
+        out->data = find_floats(b, full, dims, shape);
+    }
     return !b->status;
+}
+
+static void add_job(fore_binder *b, fore_weight *out, const stored *s, const fore_panel_job *job) {
+    fore_status status = fore_panels_add(b->panels, job, out, b->err);
+    if (status) b->status = fore_fail_prefix(b->err, status, "weights: %s", s->data->name);
 }
 
 /* Rows row0 .. row0+N-1 of a matrix whose rows lie one behind the other in a tensor. */
 static void place(fore_binder *b, fore_weight *out, const stored *s, size_t row0, int N, int K) {
+    if (s->from) {
+        const fore_form_matrix *m = s->from;
+        const fore_panel_job job = {
+            .w = {.bits = m->bits, .group = m->group, .N = N, .K = K, .dtype = m->dtype}, .from = m, .row0 = row0};
+        add_job(b, out, s, &job);
+        return;
+    }
     if (!s->bits) {
         size_t row = (size_t)K * fore_dtype_size(s->data->dtype);
         *out = (fore_weight){.data = s->data->data + row0 * row, .dtype = s->data->dtype, .N = N, .K = K};
@@ -131,8 +178,7 @@ static void place(fore_binder *b, fore_weight *out, const stored *s, size_t row0
         .scales = s->scales->data + row0 * affine,
         .biases = s->biases->data + row0 * affine,
     };
-    fore_status status = fore_panels_add(b->panels, &job, out, b->err);
-    if (status) b->status = fore_fail_prefix(b->err, status, "weights: %s", s->data->name);
+    add_job(b, out, s, &job);
 }
 
 #define FORMAT(name)                              \
@@ -165,12 +211,12 @@ void fore_bind_slices(fore_binder *b, fore_experts *out, int E, int rows, int ro
     stored s;
     if (!find_stored(b, name, 3, shape, &s)) return;
     place(b, &out->first, &s, (size_t)row0, N, K);
-    if (!s.bits) {
+    if (!s.bits && !s.from) {
         out->stride = (size_t)rows * (size_t)K * fore_dtype_size(s.data->dtype);
         return;
     }
-    /* Panels of one kind follow each other: each begins at a multiple of a line, and its size is one. */
-    out->stride = fore_weight_bytes(&out->first);
+    /* What is made of one kind follows each other, each at a multiple of a line. */
+    out->stride = (fore_weight_bytes(&out->first) + FORE_PANELS_LINE - 1) / FORE_PANELS_LINE * FORE_PANELS_LINE;
     for (int e = 1; e < E && !b->status; e++) {
         fore_weight next;
         place(b, &next, &s, (size_t)e * (size_t)rows + (size_t)row0, N, K);
@@ -224,15 +270,19 @@ const fore_entry *fore_bind_find(const fore_binder *b, const char *format, ...) 
     FORMAT(name);
     char full[NAME];
     snprintf(full, sizeof full, "%s%s", b->prefix, name);
-    return fore_store_find(b->store, full);
+    return fore_forms_weights(b->store, full);
 }
 
 bool fore_bind_is_packed(const fore_store *store, const fore_entry *e) {
-    if (e->dtype == FORE_DTYPE_U32) return true;
+    if (e->dtype == FORE_DTYPE_U32 || fore_forms_own(store, e)) return true;
     const char *dot = strrchr(e->name, '.');
     if (!dot || (strcmp(dot, ".scales") && strcmp(dot, ".biases"))) return false;
-    char name[256];
-    snprintf(name, sizeof name, "%.*s.weight", (int)(dot - e->name), e->name);
-    const fore_entry *q = fore_store_find(store, name);
-    return q && q->dtype == FORE_DTYPE_U32;
+    const char *const ends[] = {".weight", ""}; /* a fused tensor has no end of its own */
+    for (int i = 0; i < 2; i++) {
+        char name[NAME];
+        snprintf(name, sizeof name, "%.*s%s", (int)(dot - e->name), e->name, ends[i]);
+        const fore_entry *q = fore_store_find(store, name);
+        if (q && q->dtype == FORE_DTYPE_U32) return true;
+    }
+    return false;
 }

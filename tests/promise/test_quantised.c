@@ -117,6 +117,21 @@ static void check_folder(const char *dir, const prompt *p, bool drafts) {
     free(base.logits);
 }
 
+/* A quantised model has the parameters of its source: scales and biases are none. */
+static void check_parameters(const char *source, const char *dir) {
+    fore_error err = {0};
+    fore_model_info info[2];
+    const char *const dirs[2] = {source, dir};
+    for (int i = 0; i < 2; i++) {
+        fore_model *model;
+        if (fore_model_open(dirs[i], NULL, &model, &err)) fail_msg("%s", err.text);
+        fore_model_get_info(model, &info[i]);
+        fore_model_close(model);
+    }
+    assert_true(info[0].active_parameters == info[1].active_parameters && info[0].text_parameters == info[1].text_parameters);
+    assert_true(info[0].mtp_parameters == info[1].mtp_parameters && info[0].vision_parameters == info[1].vision_parameters);
+}
+
 static void check_format(const char *source, int bits, int group, int vision_bits, const prompt *p, bool drafts) {
     fore_error err = {0};
     scratch s;
@@ -128,6 +143,7 @@ static void check_format(const char *source, int bits, int group, int vision_bit
     options.vision_bits = vision_bits;
     if (fore_quantize(source, scratch_path(&s, "model"), &options, &report, &err)) fail_msg("%s", err.text);
     assert_true(report->quantized > 10);
+    check_parameters(source, scratch_path(&s, "model"));
     fore_quantize_report_free(report);
     check_folder(scratch_path(&s, "model"), p, drafts);
     scratch_remove(&s);

@@ -157,10 +157,38 @@ static void test_refused(void **state) {
     refuse(no_integers, FORE_ERR_UNSUPPORTED, "up_proj.weight: type I32; supported are");
 }
 
+/* What belongs to a quantised matrix, also one that experts share, is known by its company. */
+static void test_companions(void **state) {
+    (void)state;
+    static const uint32_t words[8];
+    static const struct {
+        const char *name, *dtype;
+        bool packed;
+    } all[] = {{"a.weight", "U32", true},          {"a.scales", "BF16", true},          {"a.biases", "BF16", true},
+               {"b.weight", "BF16", false},        {"b.scales", "BF16", false},         {"c.biases", "BF16", false},
+               {"mlp.experts.down", "U32", true},  {"mlp.experts.down.scales", "BF16", true}, {"mlp.experts.down.biases", "BF16", true},
+               {"mlp.experts.down.bias", "BF16", false}};
+    enum { COUNT = sizeof all / sizeof *all };
+    fore_tensor tensors[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        tensors[i] = (fore_tensor){.name = all[i].name, .dtype = all[i].dtype, .dims = 1, .shape = {4}, .data = (const void *)words};
+    fore_error err = {0};
+    scratch s;
+    scratch_make(&s);
+    const char *path = scratch_path(&s, "t.safetensors");
+    fore_store *store;
+    if (fore_tensors_write(path, tensors, COUNT, &err) || fore_store_open_file(path, &store, &err)) fail_msg("%s", err.text);
+    for (int i = 0; i < COUNT; i++)
+        if (fore_bind_is_packed(store, fore_store_find(store, all[i].name)) != all[i].packed) fail_msg("%s", all[i].name);
+    fore_store_close(store);
+    scratch_remove(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_companions),
     };
     return cmocka_run_group_tests_name("panels", tests, NULL, NULL);
 }
