@@ -8,7 +8,7 @@
  * The text counts as one that the draft vocabulary has, though that of random weights is not. Look-ups are off, since an answer of random weights may run in circles. Depths take turns with depth 0, so that the machine's mood
  * hits both.
  * usage: drafts [--tokens N] [--runs N] [--threads N] [--isa NAME] [--draft-head-bits N] [--draft-vocabulary N]
- *               [--only wrong|right|published] [--depth N] FOLDER */
+ *               [--only wrong|right|published] [--depth N] [--pack DIR] FOLDER */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,13 +120,14 @@ int main(int argc, char **argv) {
         else if (!strcmp(argv[i], "--draft-head-bits") && i + 1 < argc) mo.draft_head_bits = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--draft-vocabulary") && i + 1 < argc) mo.draft_vocabulary = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--depth") && i + 1 < argc) depth = atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--pack") && i + 1 < argc) mo.pack_dir = argv[++i];
         else if (!strcmp(argv[i], "--only") && i + 1 < argc) only = argv[++i];
         else dir = argv[i];
     }
     if (!dir || runs < 1 || runs > MAX_RUNS || tokens < 16 || tokens > MAX_TOKENS) {
         fprintf(stderr,
                 "usage: drafts [--tokens 16..%d] [--runs 1..%d] [--threads N] [--isa NAME] [--draft-head-bits N] [--draft-vocabulary N]\n"
-                "              [--only wrong|right|published] [--depth N] FOLDER   (--depth 0: auto alone)\n",
+                "              [--only wrong|right|published] [--depth N] [--pack DIR] FOLDER   (--depth 0: auto alone)\n",
                 MAX_TOKENS, MAX_RUNS);
         return 2;
     }

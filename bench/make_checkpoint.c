@@ -1,6 +1,7 @@
 /* Writes a checkpoint folder with random weights in the sizes of a real model of the family, and a tokenizer, template
  * and configs of real size, for benchmarks: speed does not depend on the values. The same bytes in every run.
- * usage: make_checkpoint 0.8b|4b FOLDER     (1.8 GB or 9.3 GB) */
+ * The mixture of experts is written in 4 bits, groups of 64 (what `foresight quantize` makes of one: 16 bits of it would be 70 GB).
+ * usage: make_checkpoint 0.8b|4b|35b-a3b FOLDER     (1.8, 9.3 or 20 GB) */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -19,17 +20,20 @@ enum {
     POSITIONS = 2304,
     PATCH = 3 * 2 * 16 * 16,
     MAX_TENSORS = 2000,
+    GROUP = 64, /* neighbours that share a scale and a bias, in 4 bits */
 };
 
 typedef struct geometry {
     const char *name;
     int hidden, layers, mlp, heads, kv_heads, key_heads, value_heads;
+    int experts, top; /* 0: one MLP a layer; else mlp is the size of an expert, and of the shared one */
     int vision_depth, vision_hidden, vision_heads, vision_mlp;
 } geometry;
 
 static const geometry geometries[] = {
-    {"0.8b", 1024, 24, 3584, 8, 2, 16, 16, 12, 768, 12, 3072},
-    {"4b", 2560, 32, 9216, 16, 4, 16, 32, 24, 1024, 16, 4096},
+    {"0.8b", 1024, 24, 3584, 8, 2, 16, 16, 0, 0, 12, 768, 12, 3072},
+    {"4b", 2560, 32, 9216, 16, 4, 16, 32, 0, 0, 24, 1024, 16, 4096},
+    {"35b-a3b", 2048, 40, 512, 16, 2, 16, 32, 256, 8, 27, 1152, 16, 4304},
 };
 
 static void die(const char *format, ...) {
@@ -61,11 +65,14 @@ typedef struct tensor {
     uint64_t shape[5];
     int dims;
     float mean, std;
-    bool f32; /* else bf16 */
+    enum { WIDE, PACKED, HALF } type; /* f32, words of eight 4-bit weights, bf16: the wider ones lie first, so all are aligned */
 } tensor;
 
 static tensor tensors[MAX_TENSORS];
 static int tensor_count;
+
+static unsigned bytes_of(const tensor *t) { return t->type == HALF ? 2 : 4; }
+static const char *const type_names[] = {"F32", "U32", "BF16"};
 
 /* std < 0: as large as keeps the size of what goes through a product, 0.8 / sqrt(inputs). Sizes end with a 0. */
 static void put(float mean, float std, bool f32, const char *name, ...) {
@@ -78,7 +85,7 @@ static void put(float mean, float std, bool f32, const char *name, ...) {
     va_end(sizes);
     t->mean = mean;
     t->std = std < 0 ? 0.8f / sqrtf((float)t->shape[t->dims - 1]) : std;
-    t->f32 = f32;
+    t->type = f32 ? WIDE : HALF;
 }
 
 static const char *join(const char *prefix, const char *name) {
@@ -94,26 +101,66 @@ static void put_vector(const char *prefix, const char *name, int size) {
     put(0, 0.05f, false, join(prefix, name), size, 0);
 }
 
+/* A matrix, or `count` of them in one tensor, in 4 bits where the geometry has experts. Weights are scale * (0 .. 15) + bias, so their
+ * deviation is 4.6 scales. */
+static void put_packed(const geometry *g, const char *prefix, const char *name, int count, int rows, int columns) {
+    if (!g->experts) {
+        put_matrix(prefix, name, rows, columns);
+        return;
+    }
+    char full[96];
+    memcpy(full, join(prefix, name), sizeof full);
+    size_t stem = strlen(full);
+    if (stem > 7 && strcmp(full + stem - 7, ".weight") == 0) stem -= 7;
+    float scale = 0.8f / sqrtf((float)columns) / 4.61f;
+    const char *const ends[] = {full + stem, ".scales", ".biases"};
+    for (int i = 0; i < 3; i++) {
+        char part[96];
+        if (snprintf(part, sizeof part, "%.*s%s", (int)stem, full, ends[i]) >= (int)sizeof part) die("a name is too long");
+        float mean = i == 1 ? scale : -7.5f * scale;
+        int width = i ? columns / GROUP : columns / 8;
+        if (count) put(mean, 0.02f * fabsf(mean), false, part, count, rows, width, 0);
+        else put(mean, 0.02f * fabsf(mean), false, part, rows, width, 0);
+        if (i == 0) tensors[tensor_count - 1].type = PACKED;
+    }
+}
+
 static void put_attention(const geometry *g, const char *p) {
-    put_matrix(p, "self_attn.q_proj.weight", g->heads * HEAD * 2, g->hidden);
-    put_matrix(p, "self_attn.k_proj.weight", g->kv_heads * HEAD, g->hidden);
-    put_matrix(p, "self_attn.v_proj.weight", g->kv_heads * HEAD, g->hidden);
-    put_matrix(p, "self_attn.o_proj.weight", g->hidden, g->heads * HEAD);
+    put_packed(g, p, "self_attn.q_proj.weight", 0, g->heads * HEAD * 2, g->hidden);
+    put_packed(g, p, "self_attn.k_proj.weight", 0, g->kv_heads * HEAD, g->hidden);
+    put_packed(g, p, "self_attn.v_proj.weight", 0, g->kv_heads * HEAD, g->hidden);
+    put_packed(g, p, "self_attn.o_proj.weight", 0, g->hidden, g->heads * HEAD);
     put_vector(p, "self_attn.q_norm.weight", HEAD);
     put_vector(p, "self_attn.k_norm.weight", HEAD);
 }
 
 static void put_linear_attention(const geometry *g, const char *p) {
     int values = g->value_heads * LINEAR, channels = 2 * g->key_heads * LINEAR + values;
-    put_matrix(p, "linear_attn.in_proj_qkv.weight", channels, g->hidden);
-    put_matrix(p, "linear_attn.in_proj_z.weight", values, g->hidden);
-    put_matrix(p, "linear_attn.in_proj_b.weight", g->value_heads, g->hidden);
-    put_matrix(p, "linear_attn.in_proj_a.weight", g->value_heads, g->hidden);
+    put_packed(g, p, "linear_attn.in_proj_qkv.weight", 0, channels, g->hidden);
+    put_packed(g, p, "linear_attn.in_proj_z.weight", 0, values, g->hidden);
+    put_packed(g, p, "linear_attn.in_proj_b.weight", 0, g->value_heads, g->hidden);
+    put_packed(g, p, "linear_attn.in_proj_a.weight", 0, g->value_heads, g->hidden);
     put(0, 0.5f, false, join(p, "linear_attn.conv1d.weight"), channels, 1, 4, 0);
     put(0, 1, false, join(p, "linear_attn.dt_bias"), g->value_heads, 0);
     put(2, 0.5f, true, join(p, "linear_attn.A_log"), g->value_heads, 0);
     put(1, 0.05f, true, join(p, "linear_attn.norm.weight"), LINEAR, 0);
-    put_matrix(p, "linear_attn.out_proj.weight", g->hidden, values);
+    put_packed(g, p, "linear_attn.out_proj.weight", 0, g->hidden, values);
+}
+
+static void put_mlp(const geometry *g, const char *p) {
+    if (!g->experts) {
+        put_matrix(p, "mlp.gate_proj.weight", g->mlp, g->hidden);
+        put_matrix(p, "mlp.up_proj.weight", g->mlp, g->hidden);
+        put_matrix(p, "mlp.down_proj.weight", g->hidden, g->mlp);
+        return;
+    }
+    put_matrix(p, "mlp.gate.weight", g->experts, g->hidden);
+    put_matrix(p, "mlp.shared_expert_gate.weight", 1, g->hidden);
+    put_packed(g, p, "mlp.shared_expert.gate_proj.weight", 0, g->mlp, g->hidden);
+    put_packed(g, p, "mlp.shared_expert.up_proj.weight", 0, g->mlp, g->hidden);
+    put_packed(g, p, "mlp.shared_expert.down_proj.weight", 0, g->hidden, g->mlp);
+    put_packed(g, p, "mlp.experts.gate_up_proj", g->experts, 2 * g->mlp, g->hidden);
+    put_packed(g, p, "mlp.experts.down_proj", g->experts, g->hidden, g->mlp);
 }
 
 static void put_layer(const geometry *g, const char *p, bool full) {
@@ -123,9 +170,7 @@ static void put_layer(const geometry *g, const char *p, bool full) {
         put_attention(g, p);
     else
         put_linear_attention(g, p);
-    put_matrix(p, "mlp.gate_proj.weight", g->mlp, g->hidden);
-    put_matrix(p, "mlp.up_proj.weight", g->mlp, g->hidden);
-    put_matrix(p, "mlp.down_proj.weight", g->hidden, g->mlp);
+    put_mlp(g, p);
 }
 
 static void put_affine(const char *prefix, const char *name, int rows, int columns) {
@@ -161,14 +206,19 @@ static void put_vision(const geometry *g) {
 
 static void list_tensors(const geometry *g) {
     const char *text = "model.language_model.";
-    put(0, 0.02f, false, join(text, "embed_tokens.weight"), VOCAB, g->hidden, 0);
+    if (g->experts) {
+        put_packed(g, text, "embed_tokens.weight", 0, VOCAB, g->hidden);
+        put_packed(g, "lm_head.", "weight", 0, VOCAB, g->hidden);
+    } else {
+        put(0, 0.02f, false, join(text, "embed_tokens.weight"), VOCAB, g->hidden, 0);
+    }
     for (int i = 0; i < g->layers; i++) {
         char p[64];
         snprintf(p, sizeof p, "%slayers.%d.", text, i);
         put_layer(g, p, (i + 1) % 4 == 0);
     }
     put_vector(text, "norm.weight", g->hidden);
-    put_matrix("mtp.", "fc.weight", g->hidden, 2 * g->hidden);
+    put_packed(g, "mtp.", "fc.weight", 0, g->hidden, 2 * g->hidden);
     put_vector("mtp.", "pre_fc_norm_embedding.weight", g->hidden);
     put_vector("mtp.", "pre_fc_norm_hidden.weight", g->hidden);
     put_vector("mtp.", "norm.weight", g->hidden);
@@ -218,6 +268,16 @@ static void write_values(FILE *f, const tensor *t, uint64_t index) {
     enum { BLOCK = 1 << 18 };
     static uint16_t table[QUANTILES], half[BLOCK];
     static float single[BLOCK];
+    if (t->type == PACKED) {
+        static uint64_t words[BLOCK / 2];
+        for (uint64_t left = elements(t), counter = 0; left > 0;) {
+            size_t n = left < BLOCK ? (size_t)left : BLOCK;
+            for (size_t i = 0; i < n; i += 2) words[i / 2] = bits_at(index + 1, counter++);
+            if (fwrite(words, 4, n, f) != n) die("write: %s", strerror(errno));
+            left -= n;
+        }
+        return;
+    }
     for (int i = 0; i < QUANTILES; i++) table[i] = to_bf16(t->mean + t->std * normal[i]);
     for (uint64_t left = elements(t), counter = 0; left > 0;) {
         size_t n = left < BLOCK ? (size_t)left : BLOCK;
@@ -225,10 +285,10 @@ static void write_values(FILE *f, const tensor *t, uint64_t index) {
             uint64_t bits = bits_at(index + 1, counter++);
             for (size_t j = i; j < i + 4 && j < n; j++, bits >>= 16) {
                 half[j] = table[bits & 0xffff];
-                if (t->f32) single[j] = t->mean + t->std * normal[bits & 0xffff];
+                if (t->type == WIDE) single[j] = t->mean + t->std * normal[bits & 0xffff];
             }
         }
-        if (fwrite(t->f32 ? (const void *)single : half, t->f32 ? 4 : 2, n, f) != n) die("write: %s", strerror(errno));
+        if (fwrite(t->type == WIDE ? (const void *)single : half, bytes_of(t), n, f) != n) die("write: %s", strerror(errno));
         left -= n;
     }
 }
@@ -241,12 +301,12 @@ static void write_weights(const char *folder) {
     if (h == NULL) die("out of memory");
     uint64_t at = 0;
     fputs("{\"__metadata__\":{\"format\":\"pt\"}", h);
-    for (int pass = 0; pass < 2; pass++) { /* the wide type first, so that every tensor is aligned */
+    for (int type = WIDE; type <= HALF; type++) {
         for (int i = 0; i < tensor_count; i++) {
             const tensor *t = &tensors[i];
-            if (t->f32 != (pass == 0)) continue;
-            uint64_t bytes = elements(t) * (t->f32 ? 4 : 2);
-            fprintf(h, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name, t->f32 ? "F32" : "BF16");
+            if ((int)t->type != type) continue;
+            uint64_t bytes = elements(t) * bytes_of(t);
+            fprintf(h, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name, type_names[type]);
             for (int d = 0; d < t->dims; d++) fprintf(h, "%s%llu", d ? "," : "", (unsigned long long)t->shape[d]);
             fprintf(h, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)(at + bytes));
             at += bytes;
@@ -260,9 +320,9 @@ static void write_weights(const char *folder) {
     fwrite(header, 1, size, f);
     free(header);
     fill_normal();
-    for (int pass = 0; pass < 2; pass++)
+    for (int type = WIDE; type <= HALF; type++)
         for (int i = 0; i < tensor_count; i++)
-            if (tensors[i].f32 == (pass == 0)) write_values(f, &tensors[i], (uint64_t)i);
+            if ((int)tensors[i].type == type) write_values(f, &tensors[i], (uint64_t)i);
     finish(f, "model.safetensors");
     printf("%d tensors, %.2f GB\n", tensor_count, (double)at / 1e9);
 }
@@ -271,27 +331,38 @@ static void write_weights(const char *folder) {
 
 static void write_config(const geometry *g, const char *folder) {
     FILE *f = create(folder, "config.json");
+    bool moe = g->experts > 0;
+    const char *tied = moe ? "false" : "true";
     fprintf(f,
-            "{\"architectures\": [\"Qwen3_5ForConditionalGeneration\"], \"model_type\": \"qwen3_5\",\n"
+            "{\"architectures\": [\"Qwen3_5%sForConditionalGeneration\"], \"model_type\": \"qwen3_5%s\",\n"
             " \"image_token_id\": 248056, \"video_token_id\": 248057, \"vision_start_token_id\": 248053,\n"
-            " \"vision_end_token_id\": 248054, \"tie_word_embeddings\": true,\n"
-            " \"text_config\": {\"model_type\": \"qwen3_5_text\", \"attention_bias\": false, \"attn_output_gate\": true,\n"
+            " \"vision_end_token_id\": 248054, \"tie_word_embeddings\": %s,\n"
+            " \"text_config\": {\"model_type\": \"qwen3_5%s_text\", \"attention_bias\": false, \"attn_output_gate\": true,\n"
             "  \"dtype\": \"bfloat16\", \"eos_token_id\": 248044, \"full_attention_interval\": 4, \"head_dim\": %d,\n"
             "  \"hidden_act\": \"silu\", \"hidden_size\": %d, \"intermediate_size\": %d, \"num_hidden_layers\": %d,\n"
             "  \"num_attention_heads\": %d, \"num_key_value_heads\": %d, \"linear_conv_kernel_dim\": 4,\n"
             "  \"linear_key_head_dim\": %d, \"linear_value_head_dim\": %d, \"linear_num_key_heads\": %d,\n"
             "  \"linear_num_value_heads\": %d, \"mamba_ssm_dtype\": \"float32\", \"max_position_embeddings\": 262144,\n"
             "  \"mtp_num_hidden_layers\": 1, \"mtp_use_dedicated_embeddings\": false, \"rms_norm_eps\": 1e-06,\n"
-            "  \"tie_word_embeddings\": true, \"vocab_size\": %d, \"rope_parameters\": {\"mrope_interleaved\": true,\n"
+            "  \"tie_word_embeddings\": %s, \"vocab_size\": %d, \"rope_parameters\": {\"mrope_interleaved\": true,\n"
             "   \"mrope_section\": [11, 11, 10], \"partial_rotary_factor\": 0.25, \"rope_theta\": 10000000,\n"
-            "   \"rope_type\": \"default\"}},\n",
-            HEAD, g->hidden, g->mlp, g->layers, g->heads, g->kv_heads, LINEAR, LINEAR, g->key_heads, g->value_heads, VOCAB);
+            "   \"rope_type\": \"default\"}",
+            moe ? "Moe" : "", moe ? "_moe" : "", tied, moe ? "_moe" : "", HEAD, g->hidden, g->mlp, g->layers, g->heads, g->kv_heads,
+            LINEAR, LINEAR, g->key_heads, g->value_heads, tied, VOCAB);
+    if (moe)
+        fprintf(f,
+                ",\n  \"num_experts\": %d, \"num_experts_per_tok\": %d, \"moe_intermediate_size\": %d,\n"
+                "  \"shared_expert_intermediate_size\": %d},\n"
+                " \"quantization\": {\"group_size\": %d, \"bits\": 4, \"mode\": \"affine\"},\n",
+                g->experts, g->top, g->mlp, g->mlp, GROUP);
+    else
+        fputs("},\n", f);
     fprintf(f,
-            " \"vision_config\": {\"model_type\": \"qwen3_5\", \"deepstack_visual_indexes\": [], \"depth\": %d,\n"
+            " \"vision_config\": {\"model_type\": \"qwen3_5%s\", \"deepstack_visual_indexes\": [], \"depth\": %d,\n"
             "  \"hidden_act\": \"gelu_pytorch_tanh\", \"hidden_size\": %d, \"in_channels\": 3, \"intermediate_size\": %d,\n"
             "  \"num_heads\": %d, \"num_position_embeddings\": %d, \"out_hidden_size\": %d, \"patch_size\": 16,\n"
             "  \"spatial_merge_size\": 2, \"temporal_patch_size\": 2}}\n",
-            g->vision_depth, g->vision_hidden, g->vision_mlp, g->vision_heads, POSITIONS, g->hidden);
+            moe ? "_moe" : "", g->vision_depth, g->vision_hidden, g->vision_mlp, g->vision_heads, POSITIONS, g->hidden);
     finish(f, "config.json");
 
     f = create(folder, "preprocessor_config.json");
@@ -420,7 +491,7 @@ int main(int argc, char **argv) {
     const geometry *g = NULL;
     for (size_t i = 0; i < sizeof geometries / sizeof geometries[0]; i++)
         if (argc == 3 && strcmp(argv[1], geometries[i].name) == 0) g = &geometries[i];
-    if (g == NULL) die("usage: make_checkpoint 0.8b|4b FOLDER");
+    if (g == NULL) die("usage: make_checkpoint 0.8b|4b|35b-a3b FOLDER");
     if (mkdir(argv[2], 0755) != 0 && errno != EEXIST) die("%s: %s", argv[2], strerror(errno));
     list_tensors(g);
     write_config(g, argv[2]);

@@ -1,5 +1,5 @@
-/* config.json; see config.h. This file finds out what kind of model it is and where its parts lie; config_text.c and
- * config_vision.c read the parts, with the defaults of config_family.c. Settings that other programs honour (attn_output_gate,
+/* config.json; see config.h. This file finds out what kind of model it is and where its parts lie; config_text.c,
+ * config_vision.c and config_stored.c read the parts, with the defaults of config_family.c. Settings that other programs honour (attn_output_gate,
  * layer_scale, ...) are refused where they would change the numbers. */
 #include "checkpoint/config.h"
 
@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "checkpoint/config_part.h"
+#include "checkpoint/config_stored.h"
 
 enum { MAX_CONFIG = 16 * 1024 * 1024 };
 
@@ -102,43 +103,12 @@ static fore_status read_object(const cJSON *top, const char *name, const char *w
     return FORE_OK;
 }
 
-/* MLX's affine form, or a module's part of it. Bits and group sizes follow from the tensors. */
-static bool is_affine(const cJSON *q) {
-    const cJSON *mode = fore_json_get(q, "mode"), *method = fore_json_get(q, "quant_method");
-    if (mode && !(cJSON_IsString(mode) && strcmp(mode->valuestring, "affine") == 0)) return false;
-    return !method && cJSON_IsNumber(fore_json_get(q, "bits")) && cJSON_IsNumber(fore_json_get(q, "group_size"));
-}
-
-/* The affine form as a whole: of its members that are objects, each is a module with bits of its own. */
-static bool is_affine_model(const cJSON *q) {
-    if (!is_affine(q)) return false;
-    for (const cJSON *c = q->child; c; c = c->next)
-        if (cJSON_IsObject(c) && !is_affine(c)) return false;
-    return true;
-}
-
-static fore_status check_quantisation(const cJSON *object, const char *what, fore_error *err) {
-    static const char *const keys[] = {"quantization_config", "quantization"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        const cJSON *q = fore_json_get(object, keys[i]);
-        if (!q || cJSON_IsNull(q) || cJSON_IsFalse(q) || (cJSON_IsObject(q) && !q->child) || is_affine_model(q)) continue;
-        const cJSON *method = fore_json_get(q, "quant_method"), *bits = fore_json_get(q, "bits"), *mode = fore_json_get(q, "mode");
-        const char *form = cJSON_IsString(method) ? method->valuestring : cJSON_IsString(mode) ? mode->valuestring : "MLX";
-        char with[40] = "";
-        if (cJSON_IsNumber(bits)) snprintf(with, sizeof with, " with %g bits", bits->valuedouble);
-        return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: %s: weights quantised as %s%s are not supported; supported: BF16, F16 and F32 "
-                         "weights, and the affine form of MLX with 4 or 8 bits", what, keys[i], form, with);
-    }
-    return FORE_OK;
-}
-
 static fore_status find_parts(const cJSON *top, const char *what, const char *architecture, const char *model_type,
-                              layout *out, fore_error *err) {
+                              layout *out, fore_stored_settings *stored, fore_error *err) {
     const cJSON *text, *vision;
     fore_status s = read_object(top, "text_config", what, &text, err);
     if (!s) s = read_object(top, "vision_config", what, &vision, err);
-    if (!s) s = check_quantisation(top, what, err);
-    if (!s && text) s = check_quantisation(text, what, err);
+    if (!s) s = fore_config_read_stored(top, text ? text : top, what, stored, err);
     if (s) return s;
     out->top = top;
     out->text = text ? text : top;
@@ -221,7 +191,7 @@ static fore_status read_tree(const cJSON *top, const char *what, fore_arena *are
     const char *architecture = "", *model_type = "";
     layout l = {0};
     fore_status s = read_kind(top, what, &architecture, &model_type, &l.family, err);
-    if (!s) s = find_parts(top, what, architecture, model_type, &l, err);
+    if (!s) s = find_parts(top, what, architecture, model_type, &l, &out->stored, err);
     if (s) return s;
     out->architecture = fore_arena_copy(arena, architecture, strlen(architecture));
     out->model_type = fore_arena_copy(arena, model_type, strlen(model_type));

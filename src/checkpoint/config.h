@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/dtype.h"
 #include "base/error.h"
 
 typedef struct fore_text_config {
@@ -53,12 +54,22 @@ typedef struct fore_vision_config {
     int deepstack_visual_indexes[FORE_CONFIG_DEEPSTACK], deepstack_count;
 } fore_vision_config;
 
+/* What config.json says of how the files hold quantised weights, and the tensors themselves do not. */
+typedef struct fore_stored_settings {
+    const char *method;            /* "fp8", "compressed-tensors", "awq", "gptq", "mlx"; "": nothing is quantised */
+    fore_dtype dtype;              /* that the model computes in; OTHER: not said */
+    int block_rows, block_columns; /* weights that share one scale of an FP8 matrix; 0: not said */
+    int bits;                      /* GPTQ, AWQ: of most modules; 0: not said */
+    bool zeros_less_one;           /* GPTQ: the zero points in the files are less by one */
+} fore_stored_settings;
+
 typedef struct fore_config {
     const char *architecture; /* architectures[0], or "" */
     const char *model_type;
     fore_text_config text;
     bool has_vision;
     fore_vision_config vision;
+    fore_stored_settings stored;
     /* -1 without vision, and where the file names none and the reference's default is outside the vocabulary. */
     int32_t image_token_id, video_token_id, vision_start_token_id, vision_end_token_id;
     int32_t eos[FORE_CONFIG_EOS]; /* eos_token_id of the top, else of text_config; a number or a list; null: none */

@@ -5,6 +5,7 @@
 #include "cli/bench.h"
 #include "cli/files.h"
 #include "cli/json.h"
+#include "cli/pack.h"
 #include "cli/signals.h"
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
@@ -214,20 +215,22 @@ static int write_plot(const cli_bench *b, const char *path) {
 
 static int run(const cli_options *options) {
     if (options->operand && options->model) return cli_fail_usage(options->verb, "--model and DIR exclude each other");
-    cli_text dir = {0};
+    cli_text dir = {0}, pack = {0};
     cli_bench *bench = cli_need(calloc(1, sizeof *bench));
     int code = make_plan(options, &bench->plan);
     if (code == CLI_OK) code = cli_find_model(options->operand ? options->operand : options->model, &dir);
+    if (code == CLI_OK && options->pack) code = cli_pack_dir(options->pack, dir.data, &pack);
     if (code == CLI_OK) {
         cli_catch_interrupt(true);
         fore_model *model = NULL;
         fore_error err = {0};
-        const fore_model_options how = {.isa = cli_isa(options), .no_mtp = options->no_mtp};
+        const fore_model_options how = {.isa = cli_isa(options), .no_mtp = options->no_mtp, .pack_dir = pack.data};
         fore_status status = fore_model_open(dir.data, &how, &model, &err);
         code = status ? cli_fail_status(status, &err) : check_plan(options, &bench->plan, model);
         fore_model_close(model);
     }
     bench->dir = dir.data;
+    bench->pack_dir = pack.data;
     if (code == CLI_OK) code = cli_bench_measure(bench, options);
     if (code == CLI_OK && options->plot) code = write_plot(bench, options->plot);
     if (code == CLI_OK && options->json) {
@@ -238,6 +241,7 @@ static int run(const cli_options *options) {
         code = print_table(bench);
     }
     cli_text_free(&dir);
+    cli_text_free(&pack);
     free(bench);
     return code;
 }

@@ -40,7 +40,7 @@ typedef struct cli_bench_depth {
 
 typedef struct cli_bench {
     cli_bench_plan plan;
-    const char *dir; /* borrowed */
+    const char *dir, *pack_dir; /* borrowed; pack_dir NULL: weights are repacked at every open */
     fore_model_info info; /* its texts are gone but for isa */
     char dtypes[64];
     fore_plan memory;

@@ -55,7 +55,8 @@ static int open_all(bench *b) {
     if (s) return cli_fail_status(s, &err);
     fore_model_get_info(b->model, &b->out->info);
     snprintf(b->out->dtypes, sizeof b->out->dtypes, "%s", b->out->info.dtypes);
-    const fore_session_options o = {.threads = b->options->threads > 0 ? b->options->threads : 0, .context = context_of(&b->out->plan, &b->out->info)};
+    const fore_session_options o = {.threads = b->options->threads > 0 ? b->options->threads : 0, .context = context_of(&b->out->plan, &b->out->info),
+                                    .cpus = b->options->cpus};
     fore_model_plan(b->model, o.context, &b->out->memory);
     s = fore_session_new(b->model, &o, &b->session, &err);
     return s ? cli_fail_status(s, &err) : CLI_OK;
@@ -426,7 +427,7 @@ static int measure_profiles(bench *b) {
 
 int cli_bench_measure(cli_bench *o, const cli_options *options) {
     const cli_bench_plan *p = &o->plan;
-    bench b = {.out = o, .options = options, .how = {.isa = cli_isa(options), .no_mtp = options->no_mtp}, .serial = 1};
+    bench b = {.out = o, .options = options, .how = {.isa = cli_isa(options), .no_mtp = options->no_mtp, .pack_dir = o->pack_dir}, .serial = 1};
     b.total = 2 + (uint64_t)p->runs * (3 + (uint64_t)p->depth_count + (uint64_t)p->side_count);
     cli_progress_start(&b.progress, "bench");
     int code = measure_memory(&b);

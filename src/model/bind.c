@@ -6,13 +6,15 @@
 #include <string.h>
 
 #include "kernels/quant.h"
+#include "model/form_list.h"
 
 enum { NAME = 256 };
 
-/* Where a matrix lies in the file: one tensor, or the three of a quantised one. */
+/* Where a matrix lies in the file: one tensor, the three of a quantised one, or those of another form. */
 typedef struct stored {
     const fore_entry *data, *scales, *biases;
     int bits, group; /* as the file has them; 0: not quantised */
+    const fore_form_matrix *from;
 } stored;
 
 static void shape_text(char *out, size_t size, int dims, const uint64_t *shape) {
@@ -44,8 +46,9 @@ static void refuse_shape(fore_binder *b, const fore_entry *e, int dims, const ui
 }
 
 static void refuse_type(fore_binder *b, const fore_entry *e) {
-    b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: type %s; supported are F32, F16 and BF16, and U32 with .scales and "
-                          ".biases of MLX's affine form", e->name, e->dtype_name);
+    b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: type %s; supported are F32, F16 and BF16, and quantised matrices: U32 "
+                          "with .scales and .biases (MLX), F8_E4M3 with scales, I32 and I8 of compressed-tensors, AWQ and GPTQ", e->name,
+                          e->dtype_name);
 }
 
 /* A tensor of floats with this shape, or NULL and a recorded failure. */
@@ -73,6 +76,26 @@ static const fore_entry *companion(fore_binder *b, const char *weight, const cha
 
 static bool is_stored_width(uint64_t bits) { return (bits >= 2 && bits <= 6) || bits == 8; }
 
+/* Panels have no scales of 32 bits: such a matrix becomes floats. */
+static void widen_quantised(fore_binder *b, int dims, const uint64_t *shape, stored *out) {
+    fore_form_matrix *m = fore_arena_alloc(b->arena, 1, sizeof *m);
+    if (!m) {
+        b->status = fore_fail_nomem(b->err, "the list of quantised matrices");
+        return;
+    }
+    *m = (fore_form_matrix){.form = &fore_form_mlx,
+                            .part = {out->data, out->scales, out->biases},
+                            .matrices = dims == 3 ? (size_t)shape[0] : 1,
+                            .rows = (size_t)shape[dims - 2],
+                            .K = (size_t)shape[dims - 1],
+                            .dtype = FORE_DTYPE_F32,
+                            .label = "MLX",
+                            .file_bits = out->bits,
+                            .file_group = out->group,
+                            .own = {out->bits, out->group}};
+    out->from = m;
+}
+
 /* The three tensors of a quantised matrix of the logical shape: bits and group from their sizes. */
 static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const uint64_t *shape, stored *out) {
     uint64_t K = shape[dims - 1], packed[FORE_STORE_DIMS], affine[FORE_STORE_DIMS];
@@ -94,8 +117,8 @@ static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const 
         refuse_shape(b, out->scales, dims, affine);
     } else if (!has_shape(out->biases, dims, affine) || out->biases->dtype != out->scales->dtype) {
         refuse_shape(b, out->biases, dims, affine);
-    } else if (out->scales->dtype != FORE_DTYPE_BF16 && out->scales->dtype != FORE_DTYPE_F16) {
-        b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: type %s; scales and biases are supported in BF16 and F16",
+    } else if (!fore_dtype_is_float(out->scales->dtype)) {
+        b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: type %s; scales and biases are supported in BF16, F16 and F32",
                               out->scales->name, out->scales->dtype_name);
     } else if (!is_stored_width(words * 32 / K)) {
         b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: %d bits a weight; supported are 2, 3, 4, 5, 6 and 8", e->name,
@@ -103,6 +126,33 @@ static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const 
     } else {
         out->bits = (int)(words * 32 / K);
         out->group = (int)(K / groups);
+        if (out->scales->dtype == FORE_DTYPE_F32) widen_quantised(b, dims, shape, out);
+    }
+}
+
+/* A matrix in one of the forms; out->from stays NULL when it is in none. */
+static void find_form(fore_binder *b, const fore_entry *e, int dims, const uint64_t *shape, stored *out) {
+    fore_form_matrix m;
+    fore_status s = fore_forms_read(b->store, e, b->panels->settings, &m, b->err);
+    if (s) {
+        b->status = fore_fail_prefix(b->err, s, "weights");
+        return;
+    }
+    if (!m.form) return;
+    const uint64_t have[3] = {m.matrices, m.rows, m.K};
+    bool same = m.rows == shape[dims - 2] && m.K == shape[dims - 1] && m.matrices == (dims == 3 ? shape[0] : 1);
+    fore_form_matrix *kept = same ? fore_arena_alloc(b->arena, 1, sizeof *kept) : NULL;
+    if (!same) {
+        char want[96], found[96];
+        shape_text(want, sizeof want, dims, shape);
+        shape_text(found, sizeof found, m.matrices == 1 ? 2 : 3, m.matrices == 1 ? have + 1 : have);
+        b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %s: expected %s, the file has %s (%s)", e->name, want, found, m.form->name);
+    } else if (!kept) {
+        b->status = fore_fail_nomem(b->err, "the list of quantised matrices");
+    } else {
+        *kept = m;
+        out->data = e;
+        out->from = kept;
     }
 }
 
@@ -110,14 +160,33 @@ static bool find_stored(fore_binder *b, const char *name, int dims, const uint64
     char full[NAME];
     snprintf(full, sizeof full, "%s%s", b->prefix, name);
     *out = (stored){0};
-    const fore_entry *e = find(b, full);
-    if (e && e->dtype == FORE_DTYPE_U32) find_quantised(b, e, dims, shape, out);
-    else if (e) out->data = find_floats(b, full, dims, shape);
+    const fore_entry *e = b->status ? NULL : fore_forms_weights(b->store, full);
+    if (!e) {
+        find(b, full);
+    } else if (!fore_dtype_is_float(e->dtype)) {
+        find_form(b, e, dims, shape, out);
+        if (!b->status && !out->from && e->dtype == FORE_DTYPE_U32) find_quantised(b, e, dims, shape, out);
+        else if (!b->status && !out->from) refuse_type(b, e);
+    } else {
+        out->data = find_floats(b, full, dims, shape);
+    }
     return !b->status;
+}
+
+static void add_job(fore_binder *b, fore_weight *out, const stored *s, const fore_panel_job *job) {
+    fore_status status = fore_panels_add(b->panels, job, out, b->err);
+    if (status) b->status = fore_fail_prefix(b->err, status, "weights: %s", s->data->name);
 }
 
 /* Rows row0 .. row0+N-1 of a matrix whose rows lie one behind the other in a tensor. */
 static void place(fore_binder *b, fore_weight *out, const stored *s, size_t row0, int N, int K) {
+    if (s->from) {
+        const fore_form_matrix *m = s->from;
+        const fore_panel_job job = {
+            .w = {.bits = m->bits, .group = m->group, .N = N, .K = K, .dtype = m->dtype}, .from = m, .row0 = row0};
+        add_job(b, out, s, &job);
+        return;
+    }
     if (!s->bits) {
         size_t row = (size_t)K * fore_dtype_size(s->data->dtype);
         *out = (fore_weight){.data = s->data->data + row0 * row, .dtype = s->data->dtype, .N = N, .K = K};
@@ -131,8 +200,7 @@ static void place(fore_binder *b, fore_weight *out, const stored *s, size_t row0
         .scales = s->scales->data + row0 * affine,
         .biases = s->biases->data + row0 * affine,
     };
-    fore_status status = fore_panels_add(b->panels, &job, out, b->err);
-    if (status) b->status = fore_fail_prefix(b->err, status, "weights: %s", s->data->name);
+    add_job(b, out, s, &job);
 }
 
 #define FORMAT(name)                              \
@@ -159,33 +227,66 @@ void fore_bind_matrix(fore_binder *b, fore_weight *out, int N, int K, const char
     if (find_stored(b, name, 2, shape, &s)) place(b, out, &s, 0, N, K);
 }
 
+/* From one matrix that is made to the next of its kind: each begins at a multiple of a line. */
+static size_t made_stride(const fore_weight *w) {
+    return (fore_weight_bytes(w) + FORE_PANELS_LINE - 1) / FORE_PANELS_LINE * FORE_PANELS_LINE;
+}
+
 void fore_bind_slices(fore_binder *b, fore_experts *out, int E, int rows, int row0, int N, int K, const char *format, ...) {
     FORMAT(name);
     const uint64_t shape[3] = {(uint64_t)E, (uint64_t)rows, (uint64_t)K};
     stored s;
     if (!find_stored(b, name, 3, shape, &s)) return;
     place(b, &out->first, &s, (size_t)row0, N, K);
-    if (!s.bits) {
+    if (!s.bits && !s.from) {
         out->stride = (size_t)rows * (size_t)K * fore_dtype_size(s.data->dtype);
         return;
     }
-    /* Panels of one kind follow each other: each begins at a multiple of a line, and its size is one. */
-    out->stride = fore_weight_bytes(&out->first);
+    out->stride = made_stride(&out->first);
     for (int e = 1; e < E && !b->status; e++) {
         fore_weight next;
         place(b, &next, &s, (size_t)e * (size_t)rows + (size_t)row0, N, K);
     }
 }
 
+/* Transposed matrices of a form become floats as they lie, all columns of each: of the parts that are bound apart the first makes
+ * them, and the others find its. */
+static void place_columns(fore_binder *b, fore_experts *out, int E, const stored *s, int column0, int N) {
+    const fore_form_matrix *m = s->from;
+    if (m->bits) {
+        b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: transposed experts are supported in F32, F16, BF16 and FP8", s->data->name);
+        return;
+    }
+    fore_weight first = {.data = NULL};
+    const fore_panels *p = b->panels;
+    for (size_t i = p->count; i > 0 && p->count - i < 2 * (size_t)E && !first.data; i--)
+        if (p->jobs[i - 1].from && p->jobs[i - 1].from->part[0] == s->data && p->jobs[i - 1].row0 == 0) first.data = p->jobs[i - 1].w.panels;
+    for (int e = 0; e < E && !b->status && (e || !first.data); e++) {
+        fore_weight w;
+        place(b, &w, s, (size_t)e * m->rows, (int)m->rows, (int)m->K);
+        if (e == 0) first = w;
+    }
+    const fore_weight all = {.dtype = m->dtype, .N = (int)m->rows, .K = (int)m->K};
+    *out = (fore_experts){.first = {.data = (const char *)first.data + (size_t)column0 * fore_dtype_size(m->dtype), .dtype = m->dtype, .N = N, .K = all.N},
+                          .stride = made_stride(&all),
+                          .across = all.K};
+}
+
 void fore_bind_columns(fore_binder *b, fore_experts *out, int E, int K, int columns, int column0, int N, const char *format, ...) {
     FORMAT(name);
-    char full[NAME];
     const uint64_t shape[3] = {(uint64_t)E, (uint64_t)K, (uint64_t)columns};
-    snprintf(full, sizeof full, "%s%s", b->prefix, name);
-    const fore_entry *e = find_floats(b, full, 3, shape);
-    if (!e) return;
-    size_t size = fore_dtype_size(e->dtype);
-    *out = (fore_experts){.first = {.data = e->data + (size_t)column0 * size, .dtype = e->dtype, .N = N, .K = K},
+    stored s;
+    if (!find_stored(b, name, 3, shape, &s)) return;
+    if (s.from) {
+        place_columns(b, out, E, &s, column0, N);
+        return;
+    }
+    if (s.bits) {
+        refuse_type(b, s.data);
+        return;
+    }
+    size_t size = fore_dtype_size(s.data->dtype);
+    *out = (fore_experts){.first = {.data = s.data->data + (size_t)column0 * size, .dtype = s.data->dtype, .N = N, .K = K},
                           .stride = (size_t)K * (size_t)columns * size,
                           .across = columns};
 }
@@ -224,15 +325,19 @@ const fore_entry *fore_bind_find(const fore_binder *b, const char *format, ...) 
     FORMAT(name);
     char full[NAME];
     snprintf(full, sizeof full, "%s%s", b->prefix, name);
-    return fore_store_find(b->store, full);
+    return fore_forms_weights(b->store, full);
 }
 
 bool fore_bind_is_packed(const fore_store *store, const fore_entry *e) {
-    if (e->dtype == FORE_DTYPE_U32) return true;
+    if (e->dtype == FORE_DTYPE_U32 || fore_forms_own(store, e)) return true;
     const char *dot = strrchr(e->name, '.');
     if (!dot || (strcmp(dot, ".scales") && strcmp(dot, ".biases"))) return false;
-    char name[256];
-    snprintf(name, sizeof name, "%.*s.weight", (int)(dot - e->name), e->name);
-    const fore_entry *q = fore_store_find(store, name);
-    return q && q->dtype == FORE_DTYPE_U32;
+    const char *const ends[] = {".weight", ""}; /* a fused tensor has no end of its own */
+    for (int i = 0; i < 2; i++) {
+        char name[NAME];
+        snprintf(name, sizeof name, "%.*s%s", (int)(dot - e->name), e->name, ends[i]);
+        const fore_entry *q = fore_store_find(store, name);
+        if (q && q->dtype == FORE_DTYPE_U32) return true;
+    }
+    return false;
 }

@@ -147,7 +147,7 @@ static fore_status bind(const fore_network *n, const fore_store *store, const ch
                         fore_error *err) {
     fore_status s = make_text(n, m, err);
     if (s) return s;
-    s = fore_panels_reserve(&m->panels, store, prefix, err);
+    s = fore_panels_reserve(&m->panels, store, prefix, &n->config.stored, err);
     if (s) return s;
     fore_binder b = {store, &m->arena, &m->panels, n->kern, prefix, err, FORE_OK};
     int C = m->text.hidden_size;
@@ -164,13 +164,12 @@ static fore_status bind(const fore_network *n, const fore_store *store, const ch
     return fore_panels_make(&m->panels, store, load, err);
 }
 
-/* A head whose matrices are packed or scaled in another form than MLX's affine one has companions of them. */
+/* Whether some matrix of the head is in a form that is not read, as its companions tell: then the model opens without it. */
 static bool is_unknown_form(const fore_store *store, const char *prefix) {
-    static const char *const companions[] = {".weight_scale", ".weight_scale_inv", ".weight_packed", ".qweight"};
+    static const char *const companions[] = {".weight_scale", ".weight_scale_inv", ".weight_packed", ".qweight", ".scales"};
     for (size_t i = 0; i < fore_store_count(store); i++) {
         const fore_entry *e = fore_store_at(store, i);
-        if (strncmp(e->name, prefix, strlen(prefix))) continue;
-        if (fore_name_ends_with(e->name, ".scales") && !(e->dtype == FORE_DTYPE_BF16 || e->dtype == FORE_DTYPE_F16)) return true;
+        if (strncmp(e->name, prefix, strlen(prefix)) || fore_bind_is_packed(store, e)) continue;
         for (size_t k = 0; k < sizeof companions / sizeof *companions; k++)
             if (fore_name_ends_with(e->name, companions[k])) return true;
     }
@@ -211,7 +210,7 @@ static fore_status attach(const char *dir, const fore_network *n, const cJSON *c
     }
     const char *prefix = prefix_in(store);
     if (is_unknown_form(store, prefix)) {
-        snprintf(m->why, sizeof m->why, "the draft head is quantised in another form than MLX's affine one with 16-bit scales");
+        snprintf(m->why, sizeof m->why, "the draft head is quantised in a form that is not supported");
         return FORE_OK;
     }
     s = norm_encoding(config, store, prefix, n->kern, m, err);

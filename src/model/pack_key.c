@@ -54,6 +54,21 @@ static void add_place(crypto_generichash_state *h, const fore_store *store, cons
     add_number(h, map ? (uint64_t)((uintptr_t)p - (uintptr_t)map->data) : 0);
 }
 
+/* All that rows of a form depend on. */
+static void add_form(crypto_generichash_state *h, const fore_store *store, const fore_form_matrix *m, int *file) {
+    crypto_generichash_update(h, (const unsigned char *)m->form->name, strlen(m->form->name) + 1);
+    add_number(h, (uint64_t)m->form->version);
+    add_number(h, m->matrices);
+    add_number(h, m->rows);
+    for (int i = 0; i < FORE_FORM_NUMBERS; i++) add_number(h, (uint64_t)m->own[i]);
+    for (int i = 0; i < FORE_FORM_PARTS; i++) {
+        add_number(h, m->part[i] != NULL);
+        if (!m->part[i]) continue;
+        crypto_generichash_update(h, (const unsigned char *)m->part[i]->dtype_name, strlen(m->part[i]->dtype_name) + 1);
+        add_place(h, store, m->part[i]->data, file);
+    }
+}
+
 void fore_pack_key(const fore_panels *p, const fore_store *store, uint8_t key[32]) {
     static const char tag[] = "foresight panels";
     crypto_generichash_state h;
@@ -73,6 +88,11 @@ void fore_pack_key(const fore_panels *p, const fore_store *store, uint8_t key[32
         add_number(&h, (uint64_t)job->w.bits << 32 | (uint64_t)job->w.group);
         add_number(&h, (uint64_t)job->w.dtype);
         add_number(&h, (uint64_t)job->stored_bits);
+        if (job->from) {
+            add_form(&h, store, job->from, &file);
+            add_number(&h, job->row0);
+            continue;
+        }
         add_place(&h, store, job->q, &file);
         add_place(&h, store, job->scales, &file);
         add_place(&h, store, job->biases, &file);

@@ -83,7 +83,7 @@ static const char *find_prefix(const fore_store *store, const char *const *prefi
     char full[128];
     for (size_t i = 0; i < count; i++) {
         snprintf(full, sizeof full, "%s%s", prefixes[i], name);
-        if (fore_store_find(store, full)) return prefixes[i];
+        if (fore_forms_weights(store, full)) return prefixes[i];
     }
     return NULL;
 }
@@ -167,7 +167,7 @@ fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore
     *out = (fore_network){.kern = kern};
     fore_status s = fore_config_read(dir, &out->arena, &out->config, err);
     if (!s) s = fore_store_open(dir, &out->store, err);
-    if (!s) s = fore_panels_reserve(&out->panels, out->store, "", err);
+    if (!s) s = fore_panels_reserve(&out->panels, out->store, "", &out->config.stored, err);
     if (!s) s = bind_text(out, err);
     uint64_t text = out->panels.parameters;
     if (!s) {
