@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/pages.h"
 #include "kernels/quant.h"
 #include "model/pack.h"
 
-enum { HUGE_PAGE = 2 << 20 };
 enum { LINE = FORE_PANELS_LINE, SLACK_ROWS = 32, PART_BYTES = 1 << 20 };
 
 fore_weight fore_weight_part(const fore_weight *w, int n0, int n) {
@@ -86,10 +86,10 @@ static bool bound(const fore_store *store, const fore_entry *scales, size_t *byt
 /* Address space that begins where a huge page can, also one of a file whose panels begin at such a place. */
 static unsigned char *reserve_aligned(size_t size) {
     size_t most;
-    if (__builtin_add_overflow(size, (size_t)HUGE_PAGE, &most)) return NULL;
+    if (__builtin_add_overflow(size, (size_t)FORE_LARGE_PAGE, &most)) return NULL;
     unsigned char *memory = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return NULL;
-    size_t skip = (size_t)(-(uintptr_t)memory % HUGE_PAGE), page = (size_t)sysconf(_SC_PAGESIZE), end = skip + (size + page - 1) / page * page;
+    size_t skip = (size_t)(-(uintptr_t)memory % FORE_LARGE_PAGE), page = (size_t)sysconf(_SC_PAGESIZE), end = skip + (size + page - 1) / page * page;
     if (skip) munmap(memory, skip);
     if (end < most) munmap(memory + end, most - end);
     return memory + skip;
@@ -110,7 +110,7 @@ fore_status fore_panels_reserve(fore_panels *p, const fore_store *store, const c
     if (!total) return FORE_OK;
     unsigned char *memory = reserve_aligned(total);
     if (!memory) return fore_fail(err, FORE_ERR_NOMEM, "out of memory: %zu MiB for the quantised weights", total >> 20);
-    madvise(memory, total, MADV_HUGEPAGE); /* streamed from end to end for each token */
+    fore_pages_wish_large(memory, total);
     p->memory = memory;
     p->reserved = total;
     return FORE_OK;
