@@ -93,7 +93,7 @@ typedef struct fore_model fore_model;
 typedef int (*fore_progress)(void *user, const char *stage, uint64_t done, uint64_t total);
 
 typedef struct fore_model_options {
-    const char *isa;        /* "ref", "avx2", "avx512", "avx512vnni", "neon", "neondot"; NULL: the best of this machine */
+    const char *isa;        /* "ref", "avx2", "avx512", "avx512vnni", "amx", "neon", "neondot"; NULL: the best of this machine */
     fore_progress progress; /* may be NULL */
     void *user;
     bool no_mtp;              /* leaves the draft head out */
@@ -407,6 +407,7 @@ typedef struct fore_machine {
     uint64_t cache_bytes;    /* of the last level, 0 when nobody says */
     double read_speed;       /* bytes a second: a streaming read of memory much larger than the last-level cache */
     double float_speed, integer_speed; /* operations a second: f32 multiply-adds; int8 ones summed in int32 or int16 */
+    double vector_speed;     /* int8 ones on vector registers: less than integer_speed where the set has tiles (amx), else the same */
 } fore_machine;
 /* what: FORE_MACHINE_*, the others stay 0; 0: the names and counts alone. Takes memory for the read and gives it back. */
 FORE_API fore_status fore_machine_measure(const char *isa, int threads, unsigned what, fore_machine *out, fore_error *err);
