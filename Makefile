@@ -40,9 +40,13 @@ ISA_SRC_x86_64  := %_avx2.c %_avx512.c %_avx512vnni.c
 ISA_SRC_aarch64 := %_neon.c %_neondot.c
 ISA_ALL := $(ISA_SRC_x86_64) $(ISA_SRC_aarch64)
 
+# Video files are read where FFmpeg's headers are; `make FFMPEG=` builds without. Its libraries are loaded at run time.
+FFMPEG ?= $(shell $(PKG_CONFIG) --exists libavformat libavcodec libavutil libswscale 2>/dev/null && echo yes)
+NOT_BUILT := src/image/video_$(if $(FFMPEG),none,ffmpeg).c
+
 LIB_ROOMS := base kernels text image checkpoint model multimodal decode forge
 LIB_SRC := $(foreach r,$(LIB_ROOMS),$(wildcard src/$(r)/*.c))
-LIB_SRC := $(filter-out $(ISA_ALL),$(LIB_SRC)) $(filter $(ISA_SRC_$(ARCH)),$(LIB_SRC))
+LIB_SRC := $(filter-out $(ISA_ALL) $(NOT_BUILT),$(LIB_SRC)) $(filter $(ISA_SRC_$(ARCH)),$(LIB_SRC))
 CLI_SRC := $(wildcard src/cli/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
