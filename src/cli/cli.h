@@ -33,6 +33,10 @@ typedef struct cli_options {
     const char *model, *isa, *cpus, *pack;
     int threads, context, chunk;
     cli_list images;
+    cli_list frames; /* groups, each after a NULL */
+    cli_list fps, videos;
+    double sample_fps;
+    bool every_frame, nested_videos;
     const char *system;
     int think; /* 1: --think, -1: --no-think, 0: the template's default */
     int max_tokens;

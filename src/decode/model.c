@@ -307,6 +307,9 @@ void fore_model_get_info(const fore_model *m, fore_model_info *out) {
         out->vision_hidden_size = c->vision.hidden_size;
         out->patch_size = c->vision.patch_size;
         out->merge_size = c->vision.spatial_merge_size;
+        out->video_fps = m->video_processor.fps;
+        out->video_min_frames = m->video_processor.min_frames;
+        out->video_max_frames = m->video_processor.max_frames;
     }
 }
 

@@ -123,7 +123,7 @@ static int64_t seek_bytes(void *user, int64_t offset, int whence) {
     return r->at = offset;
 }
 
-/* A playlist or reference in the file must not open others. */
+/* A playlist or reference in the file must not open others: by this call, nor (what opens them itself) by any protocol. */
 static int refuse_open(AVFormatContext *format, AVIOContext **io, const char *url, int flags, AVDictionary **options) {
     (void)format, (void)io, (void)url, (void)flags, (void)options;
     return AVERROR(EACCES);
@@ -158,6 +158,7 @@ static void close_input(fore_video_reader *r) {
 
 static fore_status open_input(fore_video_reader *r, fore_error *err) {
     enum { BUFFER = 64 << 10 };
+    static const char protocols[] = "none";
     close_input(r);
     r->at = 0;
     uint8_t *buffer = r->av_malloc(BUFFER);
@@ -170,6 +171,9 @@ static fore_status open_input(fore_video_reader *r, fore_error *err) {
     r->format->pb = r->io;
     r->format->flags |= AVFMT_FLAG_CUSTOM_IO;
     r->format->io_open = refuse_open;
+    r->format->protocol_whitelist = r->av_malloc(sizeof protocols);
+    if (!r->format->protocol_whitelist) return fore_fail_nomem(err, "a video");
+    memcpy(r->format->protocol_whitelist, protocols, sizeof protocols);
     int code = r->avformat_open_input(&r->format, NULL, NULL, NULL); /* frees the context when it fails */
     if (code < 0) return fail(r, code, "not a video that FFmpeg knows, or cut short", err);
     code = r->avformat_find_stream_info(r->format, NULL);
@@ -215,6 +219,10 @@ static fore_status count_frames(fore_video_reader *r, size_t *total, double *fps
     if (announced > 0 && *total < (uint64_t)announced && r->at >= r->size)
         return fore_fail(err, FORE_ERR_FORMAT, "%s: cut short: it announces %lld frames and holds %zu", r->name, (long long)announced, *total);
     double seconds = last > first ? ((double)last - (double)first) * stream->time_base.num / stream->time_base.den : 0;
+    double whole = r->format->duration > 0 ? (double)r->format->duration / AV_TIME_BASE : 0;
+    /* Of files that count no frames, those that announce how long they are; with sound beside it the video may be shorter. */
+    if (r->format->nb_streams == 1 && r->format->duration_estimation_method != AVFMT_DURATION_FROM_BITRATE && seconds < 0.9 * whole)
+        return fore_fail(err, FORE_ERR_FORMAT, "%s: cut short: it announces %.1f seconds and holds %.1f", r->name, whole, seconds);
     *fps = seconds > 0 ? (double)*total / seconds : 0;
     if (!(*fps > 0) || !isfinite(*fps)) *fps = rate(stream->avg_frame_rate);
     if (!(*fps > 0)) *fps = rate(stream->r_frame_rate);
