@@ -63,7 +63,7 @@ DATA_TAR  := $(wildcard tests/data/*.tar.xz)
 DATA_MARK := $(DATA_TAR:tests/data/%.tar.xz=$(BUILD)/data/%.unpacked)
 BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
 
-.PHONY: all help demo check check-build check-objects data sanitize lint fuzz fuzz-run bench install uninstall clean
+.PHONY: FORCE all help demo check check-build check-objects data sanitize lint fuzz fuzz-run bench install uninstall clean
 .SECONDARY:
 all: $(BUILD)/libforesight.a $(BUILD)/libforesight.so $(BUILD)/foresight
 
@@ -89,10 +89,13 @@ $(BUILD)/%_neondot.o:    ISA = $(KERNEL) -march=armv8.2-a+dotprod
 $(BUILD)/%.o: %.c Makefile
 	@$(COMPILE)
 
-$(BUILD)/libforesight.a: $(LIB_OBJ)
-	@rm -f $@; echo "AR $@"; $(AR) rcs $@ $^
-$(BUILD)/$(LIB_REAL): $(LIB_OBJ)
-	@$(LINK) -shared -Wl,-soname,$(LIB_SO) $(if $(SAN),,-Wl,-z,defs) $^ $(LDLIBS_ALL)
+# With FFmpeg's headers come or gone the library has other parts; this file changes only then.
+$(BUILD)/ffmpeg: FORCE
+	@mkdir -p $(@D); echo '$(FFMPEG)' | cmp -s - $@ || echo '$(FFMPEG)' >$@
+$(BUILD)/libforesight.a: $(LIB_OBJ) $(BUILD)/ffmpeg
+	@rm -f $@; echo "AR $@"; $(AR) rcs $@ $(LIB_OBJ)
+$(BUILD)/$(LIB_REAL): $(LIB_OBJ) $(BUILD)/ffmpeg
+	@$(LINK) -shared -Wl,-soname,$(LIB_SO) $(if $(SAN),,-Wl,-z,defs) $(LIB_OBJ) $(LDLIBS_ALL)
 $(BUILD)/libforesight.so: $(BUILD)/$(LIB_REAL)
 	@ln -sf $(LIB_REAL) $(BUILD)/$(LIB_SO); ln -sf $(LIB_SO) $@
 $(BUILD)/foresight: $(CLI_OBJ) $(BUILD)/libforesight.a

@@ -209,7 +209,7 @@ const cli_verb cli_chat_verb = {
     .operand = NULL,
     .usage = "[flags]",
     .summary = "talk in turns, with pictures",
-    .about = "Each line is a message; Ctrl-C stops an answer. Commands: /image FILE, /video FILE,\n"
-             "/reset, /stats, /system TEXT, /help, /quit.\n",
+    .about = "Each line is a message; Ctrl-C stops an answer. Commands: /image FILE, /video\n"
+             "FILE, /reset, /stats, /system TEXT, /help, /quit.\n",
     .run = run,
 };

@@ -35,8 +35,8 @@ typedef struct cli_options {
     cli_list images;
     cli_list frames; /* groups, each after a NULL */
     cli_list fps, videos;
-    double sample_fps;
-    bool every_frame, nested_videos;
+    double take_fps;
+    bool all_frames, nested;
     const char *system;
     int think; /* 1: --think, -1: --no-think, 0: the template's default */
     int max_tokens;

@@ -156,7 +156,7 @@ int cli_request_init(cli_request *out, const cli_options *options, const fore_mo
     request->stop = options->stops.items;
     request->stop_count = options->stops.count;
     request->ignore_eos = options->ignore_eos;
-    request->nested_videos = options->nested_videos;
+    request->nested_videos = options->nested;
     if (options->chunk > 0) request->prefill_chunk = options->chunk;
     if (options->think) {
         out->options =

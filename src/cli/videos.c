@@ -11,8 +11,8 @@ static fore_video *add(cli_videos *v, const char *name, const cli_options *optio
     v->frames = cli_need(realloc(v->frames, (v->count + 1) * sizeof *v->frames));
     v->frames[v->count] = (cli_pictures){0};
     fore_video *video = &v->items[v->count++];
-    *video = (fore_video){.name = cli_need(strdup(name)), .every_frame = options->every_frame};
-    if (!isnan(options->sample_fps)) video->sample_fps = options->sample_fps;
+    *video = (fore_video){.name = cli_need(strdup(name)), .every_frame = options->all_frames};
+    if (!isnan(options->take_fps)) video->sample_fps = options->take_fps;
     return video;
 }
 
@@ -46,7 +46,7 @@ int cli_videos_add_all(cli_videos *v, const cli_options *options) {
         return cli_fail_usage(options->verb, "--fps is given %zu times, --frames %zu times; expected one for all or one each",
                               options->fps.count, groups);
     if (options->fps.count && !groups)
-        return cli_fail_usage(options->verb, "--fps says how many of --frames are a second; a file knows (--sample-fps: how many are taken)");
+        return cli_fail_usage(options->verb, "--fps says how many of --frames are a second; a file knows (--take-fps: how many are taken)");
     int code = CLI_OK;
     for (size_t i = 0, group = 0; i < frames->count && code == CLI_OK; group++) {
         double fps = 0;

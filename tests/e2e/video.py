@@ -60,13 +60,13 @@ def verified():
 def sampled():
     """frames are sampled from many a second, unless all are wanted"""
     taken = [run_json("run", "--frames", *FRAMES, "--fps", fps, *more, *ASK, "x")["video_frames"]
-             for fps, more in (("24", ()), ("24", ("--every-frame",)), ("4", ("--sample-fps", "3")), ("2", ()))]
+             for fps, more in (("24", ()), ("24", ("--all-frames",)), ("4", ("--take-fps", "3")), ("2", ()))]
     return taken == [4, 8, 6, 8], taken
 
 
 def nested():
-    """--nested-videos keeps the template's own start and end"""
-    n = [run_json("run", "--frames", *FRAMES, "--fps", "2", *more, *ASK, "x")["prompt_tokens"] for more in ((), ("--nested-videos",))]
+    """--nested keeps the template's own start and end"""
+    n = [run_json("run", "--frames", *FRAMES, "--fps", "2", *more, *ASK, "x")["prompt_tokens"] for more in ((), ("--nested",))]
     return n[1] == n[0] + 2, n
 
 
@@ -102,7 +102,7 @@ def refused():
             (2, b"--fps: expected a number above 0, found 'nan'", ("--frames", *FRAMES, "--fps", "nan")),
             (2, b"--fps is given 2 times, --frames 1 times", ("--frames", *FRAMES, "--fps", "1", "--fps", "2")),
             (2, b"--frames: a value is missing", ("--frames", "--fps", "2")),
-            (2, b"--sample-fps", ("--frames", *FRAMES, "--fps", "2", "--sample-fps", "0")),
+            (2, b"--take-fps", ("--frames", *FRAMES, "--fps", "2", "--take-fps", "0")),
             (1, b"a video of 1 frame, it needs at least 2", ("--frames", FRAMES[0], "--fps", "2")),
             (1, b"other.png has 64x96 pixels, the first one 96x64", ("--frames", FRAMES[0], other, "--fps", "2")),
             (1, b"broken.png", ("--frames", FRAMES[0], broken, "--fps", "2")),
@@ -119,7 +119,7 @@ def file_read():
         code, _, err = run("run", "--video", CLIP, "x")
         return code == 1 and b"--frames and --fps" in err, err
     a = run_json("run", "--video", CLIP, *ASK, "x")
-    b = run_json("run", "--video", CLIP, "--sample-fps", "5", *ASK, "x")
+    b = run_json("run", "--video", CLIP, "--take-fps", "5", *ASK, "x")
     return (a["videos"], a["video_frames"], b["video_frames"]) == (1, 8, 20), (a, b)
 
 

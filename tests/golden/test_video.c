@@ -165,12 +165,14 @@ static void test_prompts(void **state) {
         static clip shown;
         open_clip(&shown, fore_json_get(c, "frames")->valuestring, (size_t)fore_json_get(c, "count")->valueint);
         char *messages = cJSON_PrintUnformatted(fore_json_get(c, "messages")), *text, label[32];
+        char *options = cJSON_PrintUnformatted(fore_json_get(c, "options"));
         const fore_video video = {.frames = shown.frames, .frame_count = shown.count, .fps = fore_json_get(c, "fps")->valuedouble,
                                   .every_frame = !cJSON_IsTrue(fore_json_get(c, "sample"))};
         fore_request r;
         size_t size;
         fore_request_init(&r, s.model);
         r.messages = messages;
+        r.options = options;
         r.videos = &video;
         r.video_count = 1;
         r.images = &shown.frames[FRAMES];
@@ -190,6 +192,7 @@ static void test_prompts(void **state) {
             fore_prepared_free(&p);
         }
         cJSON_free(messages);
+        cJSON_free(options);
         close_clip(&shown);
         index++;
     }

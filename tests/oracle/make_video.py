@@ -125,7 +125,8 @@ def main(out, goldens):
         if len(cases) % 2:
             parts = [{"type": "image"}, {"type": "text", "text": "Then: "}] + parts
         message = [{"role": "user", "content": parts}]
-        text = pr.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        options = dict(add_vision_id=True) if len(cases) in (2, 3) else {}  # "Video 1: " joins the first time when un-nested
+        text = pr.apply_chat_template(message, tokenize=False, add_generation_prompt=True, **options)
         pictures = [still] if len(cases) % 2 else None
         kw = dict(video_metadata=[dict(total_num_frames=len(v), fps=fps, frames_indices=list(range(len(v))))], do_sample_frames=sample)
         o = pr(text=[text], images=pictures, videos=[v], videos_kwargs=kw, return_tensors="pt")
@@ -138,7 +139,7 @@ def main(out, goldens):
             g = o["image_grid_thw"][0]
             flat = flat.replace("<|image_pad|>", "<|image_pad|>" * int(g.prod() // 4), 1)
         px = q["pixel_values_videos"].contiguous().numpy()
-        cases.append(dict(frames=name, count=len(v), fps=fps, sample=sample, size=extra.get("size"), messages=message,
+        cases.append(dict(frames=name, count=len(v), fps=fps, sample=sample, size=extra.get("size"), messages=message, options=options,
                           rendered=text, nested=nested, flat=tok(flat, add_special_tokens=False)["input_ids"], text=flat,
                           grid=q["video_grid_thw"][0].tolist(), sha256=hashlib.sha256(px.tobytes()).hexdigest()))
         assert (px == o["pixel_values_videos"].numpy()).all()
