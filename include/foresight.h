@@ -109,10 +109,12 @@ typedef struct fore_model_options {
     int draft_vocabulary; /* ids by rank that may be drafted, besides added tokens and what a session has seen; -1: all; 0: chosen (those
                              of the folder's draft_vocabulary.json, else 32,768; the model's own head drafts while that does not
                              suit the text) */
+    const char *mmproj; /* the GGUF file with the vision tower of a model in GGUF files; NULL: that of the folder, if a folder is given */
 } fore_model_options;
 
-/* Opens a Hugging Face checkpoint folder; weights are mapped, not copied. options may be NULL. A folder without a
- * tokenizer or template opens; what needs them fails later and says so. */
+/* Opens a Hugging Face checkpoint folder, a GGUF file or a folder of such; weights are mapped, not copied, but for those that have
+ * another form in memory. options may be NULL. A model without a tokenizer or template opens; what needs them fails later and
+ * says so. */
 FORE_API fore_status fore_model_open(const char *dir, const fore_model_options *options, fore_model **out, fore_error *err);
 FORE_API void fore_model_close(fore_model *model); /* after its sessions */
 FORE_API const fore_tokenizer *fore_model_tokenizer(const fore_model *model); /* borrowed until close; may be NULL */

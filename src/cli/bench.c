@@ -233,7 +233,7 @@ static int run(const cli_options *options) {
         cli_catch_interrupt(true);
         fore_model *model = NULL;
         fore_error err = {0};
-        const fore_model_options how = {.isa = cli_isa(options), .no_mtp = options->no_mtp, .pack_dir = pack.data};
+        const fore_model_options how = {.isa = cli_isa(options), .no_mtp = options->no_mtp, .mmproj = options->mmproj, .pack_dir = pack.data};
         fore_status status = fore_model_open(dir.data, &how, &model, &err);
         code = status ? cli_fail_status(status, &err) : check_plan(options, &bench->plan, model);
         fore_model_close(model);
