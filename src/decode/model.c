@@ -159,6 +159,17 @@ static fore_status read_settings(fore_model *m, const fore_gguf_model *gguf, for
     return s;
 }
 
+/* Frames of a video as pictures: the metadata has one patch, mean and deviation for both. */
+static void cut_alike(fore_model *m) {
+    fore_processor *p = &m->video_processor.frame;
+    const fore_processor *from = &m->processor;
+    p->patch_size = from->patch_size;
+    p->temporal_patch_size = from->temporal_patch_size;
+    p->merge_size = from->merge_size;
+    memcpy(p->mean, from->mean, sizeof p->mean);
+    memcpy(p->std, from->std, sizeof p->std);
+}
+
 /* The pixels that the processor makes must be those that the tower reads. */
 static fore_status check_processor(const fore_model *m, fore_error *err) {
     if (!m->network.config.has_vision) return FORE_OK;
@@ -254,6 +265,8 @@ fore_status fore_model_open(const char *dir, const fore_model_options *options, 
     if (!s) s = load_text(m, load.gguf, err);
     if (!s && !is_gguf) s = fore_processor_read(dir, &m->processor, err);
     fore_gguf_model_close(load.gguf);
+    if (!s) s = fore_video_processor_read(dir, &m->video_processor, err);
+    if (!s && is_gguf) cut_alike(m);
     if (!s) s = check_processor(m, err);
     if (!s) {
         for (int i = 0; i < m->generation.eos_count; i++) add_eos(m, m->generation.eos[i]);
@@ -366,6 +379,9 @@ void fore_model_get_info(const fore_model *m, fore_model_info *out) {
         out->vision_hidden_size = c->vision.hidden_size;
         out->patch_size = c->vision.patch_size;
         out->merge_size = c->vision.spatial_merge_size;
+        out->video_fps = m->video_processor.fps;
+        out->video_min_frames = m->video_processor.min_frames;
+        out->video_max_frames = m->video_processor.max_frames;
     }
 }
 

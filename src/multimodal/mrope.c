@@ -25,21 +25,21 @@ fore_status fore_mrope_positions(const int32_t *ids, size_t n, int32_t image_tok
     int64_t next = 0;
     size_t image = 0, i = 0;
     while (i < n) {
-        if (video_token_id >= 0 && ids[i] == video_token_id)
-            return fore_fail(err, FORE_ERR_UNSUPPORTED, "mrope: a video pad at token %zu: videos are not supported; give frames as pictures", i);
-        if (image_token_id < 0 || ids[i] != image_token_id) {
+        int32_t pad = ids[i];
+        if (pad < 0 || (pad != image_token_id && pad != video_token_id)) {
             for (int a = 0; a < 3; a++) axis[a][i] = (int32_t)next;
             next++;
             i++;
             continue;
         }
         if (image == grid_count)
-            return fore_fail(err, FORE_ERR_INVALID, "mrope: an image pad at token %zu has no picture (%zu given)", i, grid_count);
+            return fore_fail(err, FORE_ERR_INVALID, "mrope: %s pad at token %zu has no picture (%zu given)", pad == image_token_id ? "an image" : "a video", i,
+                             grid_count);
         int block[3] = {0};
         fore_status s = block_of(grids[image], image, merge, block, err);
         if (s) return s;
         size_t want = (size_t)block[0] * (size_t)block[1] * (size_t)block[2], run = 0;
-        while (run < want && i + run < n && ids[i + run] == image_token_id) run++;
+        while (run < want && i + run < n && ids[i + run] == pad) run++;
         if (run < want)
             return fore_fail(err, FORE_ERR_INVALID, "mrope: picture %zu needs %zu pads, the prompt has %zu there (token %zu)", image + 1, want, run, i);
         int64_t advance = block[0];
