@@ -16,11 +16,13 @@ void prompt_open(prompt *p, const char *path) {
     if (!grid) return;
     p->image_count = golden_count(grid) / 3;
     const int32_t *grids = golden_i32(&p->g, "image_grid_thw", p->image_count * 3);
-    const float *pixels = golden_f32(&p->g, "pixel_values", golden_count(golden_find(&p->g, "pixel_values")));
+    const fore_tensor *values = golden_find(&p->g, "pixel_values");
+    const float *pixels = golden_f32(&p->g, "pixel_values", golden_count(values));
+    size_t width = (size_t)values->shape[values->dims - 1];
     size_t row = 0;
     for (size_t i = 0; i < p->image_count; i++) {
         memcpy(p->images[i].grid, grids + 3 * i, 3 * sizeof(int));
-        p->images[i].patches = pixels + row * 1536;
+        p->images[i].patches = pixels + row * width;
         row += (size_t)(grids[3 * i] * grids[3 * i + 1] * grids[3 * i + 2]);
     }
 }
