@@ -93,7 +93,7 @@ typedef struct fore_model fore_model;
 typedef int (*fore_progress)(void *user, const char *stage, uint64_t done, uint64_t total);
 
 typedef struct fore_model_options {
-    const char *isa;        /* "ref", "avx2", "avx512", "avx512vnni", "neon", "neondot"; NULL: the best of this machine */
+    const char *isa;        /* "ref", "avx2", "avx512", "avx512vnni", "amx", "neon", "neondot"; NULL: the best of this machine */
     fore_progress progress; /* may be NULL */
     void *user;
     bool no_mtp;              /* leaves the draft head out */
@@ -156,6 +156,16 @@ FORE_API fore_status fore_model_prune_packs(const fore_model *model, const char 
 
 /* Field `index` of the draft head's contract (how the head is fed), as text, and which source set it; false past the last. */
 FORE_API bool fore_model_get_contract(const fore_model *model, int index, const char **name, const char **value, const char **source);
+
+/* How the files hold quantised matrices, and what became of them. */
+typedef struct fore_stored_form {
+    const char *name;    /* "MLX", "FP8", "compressed-tensors", "AWQ", "GPTQ", ...; borrowed until the model is closed */
+    int bits, group;     /* of a weight in the files; weights of a row that share a scale, 0: all of it, or blocks */
+    int memory_bits;     /* 4 or 8: read as integers; 16 or 32: became floats */
+    uint64_t parameters; /* of the matrices of this kind, the draft head's among them */
+} fore_stored_form;
+/* Kind `index` of quantised matrix (bits and groups may differ between modules); false past the last. */
+FORE_API bool fore_model_get_form(const fore_model *model, int index, fore_stored_form *out);
 
 /* Bytes that a session will take, before they are taken. */
 typedef struct fore_plan {
@@ -395,6 +405,7 @@ typedef struct fore_machine {
     uint64_t cache_bytes;    /* of the last level, 0 when nobody says */
     double read_speed;       /* bytes a second: a streaming read of memory much larger than the last-level cache */
     double float_speed, integer_speed; /* operations a second: f32 multiply-adds; int8 ones summed in int32 or int16 */
+    double vector_speed;     /* int8 ones on vector registers: less than integer_speed where the set has tiles (amx), else the same */
 } fore_machine;
 /* what: FORE_MACHINE_*, the others stay 0; 0: the names and counts alone. Takes memory for the read and gives it back. */
 FORE_API fore_status fore_machine_measure(const char *isa, int threads, unsigned what, fore_machine *out, fore_error *err);

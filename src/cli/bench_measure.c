@@ -260,6 +260,7 @@ static int measure_text(bench *b) {
     cli_series_add(&o->read_speed, 0.5 * (before.read_speed + after.read_speed));
     cli_series_add(&o->float_speed, before.float_speed);
     cli_series_add(&o->integer_speed, before.integer_speed);
+    cli_series_add(&o->vector_speed, before.vector_speed);
     o->machine = before;
     return step(b);
 }
