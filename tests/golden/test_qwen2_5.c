@@ -201,13 +201,13 @@ static void check_picture(const char *file, const fore_processor *p, const cJSON
     char path[256], hex[2 * crypto_hash_sha256_BYTES + 1];
     unsigned char hash[crypto_hash_sha256_BYTES];
     snprintf(path, sizeof path, PICTURES "%s", file);
-    char *data;
+    char *data = NULL;
     size_t size;
     fore_error err = {0};
-    fore_pixels pixels;
+    fore_pixels pixels = {0};
     if (fore_file_read(path, 1 << 24, &data, &size, &err) || fore_image_decode(data, size, file, NULL, &pixels, &err)) fail_msg("%s", err.text);
     free(data);
-    float *patches;
+    float *patches = NULL;
     int grid[3];
     if (fore_image_patches(p, &pixels, file, &patches, grid, &err)) fail_msg("%s", err.text);
     for (int i = 0; i < 3; i++) assert_int_equal(grid[i], cJSON_GetArrayItem(fore_json_get(want, "grid_thw"), i)->valueint);
@@ -220,7 +220,7 @@ static void check_picture(const char *file, const fore_processor *p, const cJSON
 
 static void test_pictures(void **state) {
     (void)state;
-    cJSON *tree;
+    cJSON *tree = NULL;
     fore_error err = {0};
     fore_processor p;
     if (fore_json_read(QWEN2_5 "pictures.json", 1 << 20, &tree, &err) || fore_processor_read(QWEN2_5 "bf16", &p, &err)) fail_msg("%s", err.text);
@@ -243,7 +243,7 @@ static void test_pictures(void **state) {
 
 static void test_template(void **state) {
     (void)state;
-    cJSON *file, *cases;
+    cJSON *file = NULL, *cases = NULL;
     fore_error err = {0};
     fore_template *t;
     if (fore_json_read(QWEN2_5 "bf16/chat_template.json", 1 << 20, &file, &err) || fore_json_read(QWEN2_5 "template_cases.json", 1 << 20, &cases, &err))
