@@ -199,7 +199,7 @@ static void widen_bits(unsigned char *to, int to_bits, const unsigned char *from
 }
 
 /* Rows of a form, n0 .. of a job: floats to where they stay, else to the worker's room and from there to panels. */
-static const char *make_form_part(const fore_panel_job *job, const fore_qweight *part, int n0, unsigned char *wide, unsigned char *to) {
+static void make_form_part(make_run *run, const fore_panel_job *job, const fore_qweight *part, int n0, unsigned char *wide, unsigned char *to) {
     const fore_form_matrix *m = job->from;
     size_t row0 = job->row0 + (size_t)n0, rows = (size_t)part->N;
     fore_form_rows out = {.q = to};
@@ -212,7 +212,8 @@ static const char *make_form_part(const fore_panel_job *job, const fore_qweight 
     if (part->bits && !problem) fore_qweight_pack(part, to, out.q, out.scales, out.biases);
     size_t row = m->part[0]->bytes / (m->matrices * m->rows);
     if (m->form->by_rows) fore_map_release(m->part[0]->data + row0 * row, rows * row);
-    return problem;
+    const fore_panel_job *none = NULL;
+    if (problem && atomic_compare_exchange_strong(&run->failed, &none, job)) atomic_store(&run->problem, problem);
 }
 
 static void make_part(void *context, int index, int worker) {
@@ -229,9 +230,7 @@ static void make_part(void *context, int index, int worker) {
     part.N = job->w.N - n0 < rows ? job->w.N - n0 : rows;
     unsigned char *wide = run->wide + (size_t)worker * run->wide_bytes, *to = (unsigned char *)job->w.panels + made_bytes(job, n0);
     if (job->from) {
-        const char *problem = make_form_part(job, &part, n0, wide, to);
-        const fore_panel_job *none = NULL;
-        if (problem && atomic_compare_exchange_strong(&run->failed, &none, job)) atomic_store(&run->problem, problem);
+        make_form_part(run, job, &part, n0, wide, to);
         return;
     }
     const unsigned char *q = job->q + stored_row(job) * (size_t)n0, *from = q;
