@@ -42,9 +42,13 @@ ISA_SRC_x86_64  := %_avx2.c %_avx512.c %_avx512vnni.c %_amx.c
 ISA_SRC_aarch64 := %_neon.c %_neondot.c
 ISA_ALL := $(ISA_SRC_x86_64) $(ISA_SRC_aarch64)
 
+# Video files are read where FFmpeg's headers are; `make FFMPEG=` builds without. Its libraries are loaded at run time.
+FFMPEG ?= $(shell $(PKG_CONFIG) --exists libavformat libavcodec libavutil libswscale 2>/dev/null && echo yes)
+NOT_BUILT := src/image/video_$(if $(FFMPEG),none,ffmpeg).c
+
 LIB_ROOMS := base kernels text image checkpoint model multimodal decode forge
 LIB_SRC := $(foreach r,$(LIB_ROOMS),$(wildcard src/$(r)/*.c))
-LIB_SRC := $(filter-out $(ISA_ALL),$(LIB_SRC)) $(filter $(ISA_SRC_$(ARCH)),$(LIB_SRC))
+LIB_SRC := $(filter-out $(ISA_ALL) $(NOT_BUILT),$(LIB_SRC)) $(filter $(ISA_SRC_$(ARCH)),$(LIB_SRC))
 CLI_SRC := $(wildcard src/cli/*.c)
 HUB_SRC := $(wildcard src/hub/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
@@ -63,7 +67,7 @@ DATA_TAR  := $(wildcard tests/data/*.tar.xz)
 DATA_MARK := $(DATA_TAR:tests/data/%.tar.xz=$(BUILD)/data/%.unpacked)
 BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
 
-.PHONY: all help demo check check-build check-objects data sanitize lint fuzz fuzz-run bench install uninstall clean
+.PHONY: FORCE all help demo check check-build check-objects data sanitize lint fuzz fuzz-run bench install uninstall clean
 .SECONDARY:
 all: $(BUILD)/libforesight.a $(BUILD)/libforesight.so $(BUILD)/foresight
 
@@ -90,10 +94,13 @@ $(BUILD)/%_neondot.o:    ISA = $(KERNEL) -march=armv8.2-a+dotprod
 $(BUILD)/%.o: %.c Makefile
 	@$(COMPILE)
 
-$(BUILD)/libforesight.a: $(LIB_OBJ)
-	@rm -f $@; echo "AR $@"; $(AR) rcs $@ $^
-$(BUILD)/$(LIB_REAL): $(LIB_OBJ)
-	@$(LINK) -shared -Wl,-soname,$(LIB_SO) $(if $(SAN),,-Wl,-z,defs) $^ $(LDLIBS_ALL)
+# With FFmpeg's headers come or gone the library has other parts; this file changes only then.
+$(BUILD)/ffmpeg: FORCE
+	@mkdir -p $(@D); echo '$(FFMPEG)' | cmp -s - $@ || echo '$(FFMPEG)' >$@
+$(BUILD)/libforesight.a: $(LIB_OBJ) $(BUILD)/ffmpeg
+	@rm -f $@; echo "AR $@"; $(AR) rcs $@ $(LIB_OBJ)
+$(BUILD)/$(LIB_REAL): $(LIB_OBJ) $(BUILD)/ffmpeg
+	@$(LINK) -shared -Wl,-soname,$(LIB_SO) $(if $(SAN),,-Wl,-z,defs) $(LIB_OBJ) $(LDLIBS_ALL)
 $(BUILD)/libforesight.so: $(BUILD)/$(LIB_REAL)
 	@ln -sf $(LIB_REAL) $(BUILD)/$(LIB_SO); ln -sf $(LIB_SO) $@
 # The hub is the command's alone: the library does not need libcurl.

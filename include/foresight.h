@@ -88,7 +88,7 @@ FORE_API fore_status fore_template_render(const fore_template *t, const char *va
 typedef struct fore_model fore_model;
 
 /* Called now and then from long calls (after each layer, mostly); `done` of `total` units of `stage` ("load", "vision",
- * "prefill"). A return other
+ * "video", "prefill"). A return other
  * than 0 cancels the call (FORE_ERR_CANCELLED). */
 typedef int (*fore_progress)(void *user, const char *stage, uint64_t done, uint64_t total);
 
@@ -126,6 +126,8 @@ typedef struct fore_model_info {
     bool tied_embeddings, has_tokenizer, has_template;
     bool has_vision;
     int vision_depth, vision_hidden_size, patch_size, merge_size;
+    double video_fps; /* frames a second that are taken of a video, from min to max of them */
+    int video_min_frames, video_max_frames;
     bool mtp_declared;
     int mtp_layers, mtp_tensors; /* declared layers, and tensors found under the MTP prefixes */
     bool mtp_attached;           /* the draft head is ready */
@@ -186,6 +188,24 @@ typedef struct fore_image {
     int grid[3];           /* with patches: t, h, w in patches */
 } fore_image;
 
+/* One video, as the checkpoint's video processor takes it: frames that are given as pictures, or a file (where the library was
+ * built with FFmpeg's: fore_video_files), or prepared patches. Borrowed until begin returns. */
+typedef struct fore_video {
+    const fore_image *frames; /* encoded pictures of one size, in order */
+    size_t frame_count;
+    double fps;          /* of the frames: frame i was seen at i / fps seconds */
+    const double *times; /* [frame_count] seconds instead of fps; then every frame is taken */
+    const char *path;    /* instead of frames: a file of any form that FFmpeg knows */
+    const void *data;    /* instead of path: its bytes */
+    size_t size;
+    const char *name;       /* for messages; may be NULL */
+    double sample_fps;      /* frames a second that are taken, evenly; 0: as the checkpoint says (2) */
+    bool every_frame;       /* all of them are taken */
+    const float *patches;   /* instead of frames and files: pixel_values_videos [P, 3*2*16*16]; with times [grid[0]] of the temporal */
+    int grid[3];            /* patches, which a prompt of ids does without; t, h, w in patches */
+} fore_video;
+FORE_API bool fore_video_files(void); /* whether files can be read */
+
 typedef struct fore_logit_bias {
     int32_t id;
     float bias; /* added to the logit */
@@ -242,6 +262,8 @@ typedef struct fore_limits {
     uint64_t image_bytes, image_pixels; /* of one picture: 64 MiB encoded, 100 million pixels decoded */
     int image_side;                     /* 30,000 */
     int image_count;                    /* 64 */
+    int video_count;                    /* 16 */
+    uint64_t video_frames;              /* of one video, before frames are left out: 1,000,000 */
 } fore_limits;
 FORE_API void fore_limits_init(fore_limits *limits);
 
@@ -249,15 +271,18 @@ FORE_API void fore_limits_init(fore_limits *limits);
  * last next. Initialise with fore_request_init. */
 typedef struct fore_request {
     const char *messages; /* JSON list as transformers takes it: {"role","content": text or parts}; {"type":"image"} parts
-                             take the pictures of `images` in order */
+                             take the pictures of `images` in order, {"type":"video"} parts the videos of `videos` */
     const char *tools;    /* JSON list, or NULL */
     const char *options;  /* JSON object of further template variables, or NULL */
     bool continue_final;  /* no generation prompt after the last message */
-    const char *prompt;   /* text as after the template; each image pad token takes the next picture */
-    const int32_t *ids;   /* token ids, with one pad a picture or already expanded */
+    const char *prompt;   /* text as after the template; each image pad token takes the next picture, each video pad the next video */
+    const int32_t *ids;   /* token ids, with one pad a picture and temporal patch of a video, or already expanded */
     size_t id_count;
     const fore_image *images;
     size_t image_count;
+    const fore_video *videos;
+    size_t video_count;
+    bool nested_videos; /* the prompt keeps the vision start and end around a video's own ones, as transformers has it since 5 */
     fore_sampling sampling;
     int max_tokens; /* 0: until the context is full */
     const char *const *stop;
@@ -332,13 +357,14 @@ typedef struct fore_source_stats {
 } fore_source_stats;
 
 typedef struct fore_stats {
-    fore_draft_stats draft[2]; /* [1]: after a picture, [0]: no picture before it */
+    fore_draft_stats draft[2]; /* [1]: after a picture or video, [0]: none before it */
     fore_source_stats head, lookups; /* the same drafts by where they came from */
     uint64_t rounds;           /* passes of the trunk while generating */
     uint64_t outside;          /* tokens said that the draft vocabulary lacked, so that no draft could be right */
     uint64_t history_missing;  /* rows of the prompt that the draft head has not seen */
     double draft_seconds, verify_seconds, commit_seconds; /* parts of decode_seconds */
     uint64_t prompt_tokens, image_tokens, reused_tokens, generated_tokens, images;
+    uint64_t videos, video_frames, video_tokens; /* frames: those that were taken */
     double image_seconds, vision_seconds, prefill_seconds, decode_seconds, sample_seconds;
     uint64_t state_bytes;
     /* Mixture of experts: those that some token picked, over all layers, with their bytes; and the bytes that passes read of

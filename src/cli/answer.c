@@ -94,8 +94,9 @@ void cli_answer_print_stats(const cli_answer *answer, const cli_model *model, co
         fprintf(stderr, "%-9s %s, as foresight tune found\n", "tuned", cli_tuned_text(&model->tuned, tuned));
     if (s->images) {
         print_row("pictures", s->images == 1 ? "file" : "files", s->images, s->image_seconds, false);
-        print_row("vision", "tokens", s->image_tokens, s->vision_seconds, true);
     }
+    if (s->videos) print_row(s->videos == 1 ? "video" : "videos", "frames", s->video_frames, s->images ? 0 : s->image_seconds, false);
+    if (s->images || s->videos) print_row("vision", "tokens", s->image_tokens + s->video_tokens, s->vision_seconds, true);
     print_row("prefill", "tokens", computed, s->prefill_seconds, true);
     if (s->reused_tokens) fprintf(stderr, "%-9s %8llu tokens\n", "reused", (unsigned long long)s->reused_tokens);
     print_row("decode", "tokens", s->generated_tokens, s->decode_seconds, true);
@@ -182,6 +183,9 @@ cJSON *cli_answer_json(cli_answer *answer, const cli_model *model, const fore_re
     cli_json_whole(root, "prompt_tokens", s->prompt_tokens);
     cli_json_whole(root, "image_tokens", s->image_tokens);
     cli_json_whole(root, "images", s->images);
+    cli_json_whole(root, "video_tokens", s->video_tokens);
+    cli_json_whole(root, "video_frames", s->video_frames);
+    cli_json_whole(root, "videos", s->videos);
     cli_json_whole(root, "generated_tokens", s->generated_tokens);
     cJSON *how = cli_need(cJSON_AddObjectToObject(root, "sampling"));
     cli_json_number(how, "temperature", (double)sampling->temperature);

@@ -23,7 +23,7 @@ void cli_options_init(cli_options *options, const cli_verb *verb) {
 
 void cli_options_free(cli_options *options) {
     for (const cli_flag *f = cli_flags; f->name; f++) {
-        if (f->kind == CLI_LIST) free(((cli_list *)(void *)((char *)options + f->offset))->items);
+        if (f->kind == CLI_LIST || f->kind == CLI_FILES) free(((cli_list *)(void *)((char *)options + f->offset))->items);
     }
     *options = (cli_options){0};
 }
@@ -109,7 +109,8 @@ static int store_value(cli_options *options, const cli_flag *f, const char *valu
     case CLI_ON: *(bool *)at = true; return CLI_OK;
     case CLI_SET: *(int *)at = f->set; return CLI_OK;
     case CLI_TEXT: *(const char **)at = value; return CLI_OK;
-    case CLI_LIST: {
+    case CLI_LIST:
+    case CLI_FILES: {
         cli_list *list = at;
         list->items = cli_need(realloc(list->items, (list->count + 1) * sizeof *list->items));
         list->items[list->count++] = value;
@@ -220,11 +221,14 @@ int cli_parse(cli_options *options, int argc, char **argv) {
         bool takes = f->kind != CLI_ON && f->kind != CLI_SET;
         if (value && !takes) return cli_fail_usage(verb, "--%s takes no value, found '%s'", f->name, value);
         if (!value && takes) {
-            if (i + 1 >= argc)
+            if (i + 1 >= argc || (f->kind == CLI_FILES && argv[i + 1][0] == '-' && argv[i + 1][1]))
                 return cli_fail_usage(verb, "--%s: a value is missing: --%s %s", f->name, f->name, f->value);
             value = argv[++i];
         }
-        int code = store_value(options, f, value);
+        int code = f->kind == CLI_FILES ? store_value(options, f, NULL) : CLI_OK;
+        if (code == CLI_OK) code = store_value(options, f, value);
+        while (code == CLI_OK && f->kind == CLI_FILES && i + 1 < argc && (argv[i + 1][0] != '-' || !argv[i + 1][1]))
+            code = store_value(options, f, argv[++i]);
         if (code) return code;
     }
     return CLI_OK;
@@ -248,7 +252,7 @@ void cli_print_help(const cli_verb *verb, FILE *out) {
     for (const cli_flag *f = cli_flags; f->name; f++) {
         const char *help = f->help;
         if (!(f->verbs & verb->bit) || !help || help == cli_hidden) continue;
-        if (help == cli_sampling || help == cli_drafting || help == cli_machine) continue;
+        if (help == cli_sampling || help == cli_drafting || help == cli_machine || help == cli_video) continue;
         char letter[8] = "    ", left[64];
         if (f->letter) snprintf(letter, sizeof letter, "-%c, ", f->letter);
         snprintf(left, sizeof left, "  %s--%s%s%s", letter, f->name, f->value ? " " : "", f->value ? f->value : "");
@@ -256,6 +260,7 @@ void cli_print_help(const cli_verb *verb, FILE *out) {
         fprintf(out, "%-*s %.*s\n", HELP_COLUMN - 1, left, (int)line, help);
         if (help[line]) fprintf(out, "%*s%s\n", HELP_COLUMN, "", help + line + 1);
     }
+    print_group(verb, cli_video, out);
     print_group(verb, cli_machine, out);
     print_group(verb, cli_drafting, out);
     print_group(verb, cli_sampling, out);

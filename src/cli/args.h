@@ -9,6 +9,7 @@ typedef enum cli_kind {
     CLI_SET,   /* int: `set` when given, the last one wins */
     CLI_TEXT,  /* const char * */
     CLI_LIST,  /* cli_list: may be repeated */
+    CLI_FILES, /* cli_list: all up to the next flag, after a NULL; may be repeated */
     CLI_WHOLE, /* int in [low, high] */
     CLI_REAL,  /* double in [low, high] */
     CLI_SEED,  /* uint64_t seed, has_seed */
@@ -30,7 +31,7 @@ typedef struct cli_flag {
 } cli_flag;
 
 /* Headings of flags that the help lists by name only; what is hidden is not listed at all. */
-extern const char cli_sampling[], cli_drafting[], cli_machine[], cli_hidden[];
+extern const char cli_sampling[], cli_drafting[], cli_machine[], cli_video[], cli_hidden[];
 
 /* The table, ended by a flag without a name (options.c). */
 extern const cli_flag cli_flags[];

@@ -127,7 +127,7 @@ static void prepare_inputs(bench *b) {
     b->ids = cli_need(calloc((size_t)p->prompt, sizeof *b->ids));
     for (int i = 0; i < p->prompt; i++) b->ids[i] = (int32_t)((uint32_t)i * 2654435761u % (uint32_t)(info->vocab_size / 2));
     b->answer = cli_need(calloc((size_t)p->decode + 2 * FORE_DRAFT_MAX + 2, sizeof *b->answer));
-    if (info->has_template && info->has_tokenizer) b->messages = cli_conversation(NULL, "Tell a story about a fox.", 0);
+    if (info->has_template && info->has_tokenizer) b->messages = cli_conversation(NULL, "Tell a story about a fox.", 0, 0);
     if (!sees(b)) return;
     int side = 0;
     for (int i = 0; i < p->side_count; i++) side = p->sides[i] > side ? p->sides[i] : side;

@@ -8,6 +8,7 @@
 #include "cli/args.h"
 #include "cli/lines.h"
 #include "cli/signals.h"
+#include "cli/videos.h"
 
 typedef struct chat {
     const cli_options *options;
@@ -15,7 +16,8 @@ typedef struct chat {
     cli_request request;
     cJSON *messages;       /* what was said, the system message first if there is one */
     cli_pictures pictures; /* of the messages, then those that wait for the next one */
-    size_t sent_pictures;  /* how many belong to messages */
+    cli_videos videos;     /* likewise */
+    size_t sent_pictures, sent_videos; /* how many belong to messages */
     cli_answer last;       /* the figures that /stats shows */
     fore_draft_stats drafts[2]; /* of all answers */
     size_t answers;
@@ -27,7 +29,7 @@ static void set_system(chat *c, const char *text) {
     const cJSON *role = cJSON_GetObjectItemCaseSensitive(first, "role");
     if (cJSON_IsString(role) && strcmp(role->valuestring, "system") == 0) cJSON_DeleteItemFromArray(c->messages, 0);
     if (!*text) return;
-    cJSON *message = cli_message("system", text, 0);
+    cJSON *message = cli_message("system", text, 0, 0);
     if (!cJSON_InsertItemInArray(c->messages, 0, message)) cJSON_AddItemToArray(c->messages, message);
 }
 
@@ -38,17 +40,21 @@ static void reset(chat *c) {
         if (strcmp(role->valuestring, "system") != 0) cJSON_DeleteItemFromArray(c->messages, i);
     }
     cli_pictures_cut(&c->pictures, 0);
-    c->sent_pictures = 0;
+    cli_videos_cut(&c->videos, 0);
+    c->sent_pictures = c->sent_videos = 0;
 }
 
 /* Sends a message with the pictures that wait for it and keeps the answer. */
 static void send(chat *c, const char *text) {
     int count = cJSON_GetArraySize(c->messages);
-    cJSON_AddItemToArray(c->messages, cli_message("user", text, c->pictures.count - c->sent_pictures));
+    cJSON_AddItemToArray(c->messages, cli_message("user", text, c->pictures.count - c->sent_pictures,
+                                                  c->videos.count - c->sent_videos));
     char *messages = cli_json_text(c->messages);
     c->request.request.messages = messages;
     c->request.request.images = c->pictures.items;
     c->request.request.image_count = c->pictures.count;
+    c->request.request.videos = c->videos.items;
+    c->request.request.video_count = c->videos.count;
     cli_answer_free(&c->last);
     cli_clear_interrupt();
     cli_view_style style = {true, c->options->show_drafts, cli_colors(c->options, STDOUT_FILENO)};
@@ -64,6 +70,7 @@ static void send(chat *c, const char *text) {
     if (code == CLI_FAILED || !c->last.view.text.size) {
         cJSON_DeleteItemFromArray(c->messages, count);
         cli_pictures_cut(&c->pictures, c->sent_pictures);
+        cli_videos_cut(&c->videos, c->sent_videos);
         if (code == CLI_FAILED) {
             c->failed = true;
             fputs("foresight: the message and its pictures were left out; the conversation is as it was\n", stderr);
@@ -71,7 +78,8 @@ static void send(chat *c, const char *text) {
         return;
     }
     c->sent_pictures = c->pictures.count;
-    cJSON *answer = cli_message("assistant", cli_view_answer(&c->last.view), 0);
+    c->sent_videos = c->videos.count;
+    cJSON *answer = cli_message("assistant", cli_view_answer(&c->last.view), 0, 0);
     if (c->last.view.thought)
         cli_need(cJSON_AddStringToObject(answer, "reasoning_content", cli_view_reasoning(&c->last.view)));
     cJSON_AddItemToArray(c->messages, answer);
@@ -87,6 +95,7 @@ static void print_stats(const chat *c) {
 
 static void print_commands(void) {
     fputs("/image FILE    a picture for the next message\n"
+          "/video FILE    a video for the next message\n"
           "/system TEXT   set the system message; without TEXT take it away\n"
           "/reset         forget what was said\n"
           "/stats         tokens, seconds and drafts of the last answer\n"
@@ -96,7 +105,8 @@ static void print_commands(void) {
           stderr);
 }
 
-static void add_image(chat *c, const char *path) {
+/* A picture, or a video. */
+static void add_file(chat *c, const char *path, bool video) {
     cli_text full = {0};
     const char *home = getenv("HOME");
     if (strncmp(path, "~/", 2) == 0 && home) {
@@ -105,15 +115,15 @@ static void add_image(chat *c, const char *path) {
     }
     cli_text_puts(&full, path);
     if (!*path)
-        c->failed = cli_fail("/image: a FILE is missing") != CLI_OK;
-    else if (cli_pictures_add(&c->pictures, full.data))
+        c->failed = cli_fail("/%s: a FILE is missing", video ? "video" : "image") != CLI_OK;
+    else if (video ? cli_videos_add(&c->videos, full.data, c->options) : cli_pictures_add(&c->pictures, full.data))
         c->failed = true;
     cli_text_free(&full);
 }
 
 /* Returns false when the chat is to end. */
 static bool command(chat *c, const char *line) {
-    static const char *const names[] = {"image", "system", "reset", "stats", "help", "quit"};
+    static const char *const names[] = {"image", "video", "system", "reset", "stats", "help", "quit"};
     char name[16];
     size_t size = strcspn(line, " \t");
     const char *rest = line + size + strspn(line + size, " \t");
@@ -121,8 +131,8 @@ static bool command(chat *c, const char *line) {
     if (strcmp(name, "quit") == 0 || strcmp(name, "exit") == 0) return false;
     if (strcmp(name, "help") == 0) {
         print_commands();
-    } else if (strcmp(name, "image") == 0) {
-        add_image(c, rest);
+    } else if (strcmp(name, "image") == 0 || strcmp(name, "video") == 0) {
+        add_file(c, rest, *name == 'v');
     } else if (strcmp(name, "system") == 0) {
         set_system(c, rest);
     } else if (strcmp(name, "reset") == 0) {
@@ -172,6 +182,7 @@ static int converse(chat *c) {
 static int run(const cli_options *options) {
     chat c = {.options = options, .messages = cli_need(cJSON_CreateArray())};
     int code = cli_pictures_add_all(&c.pictures, &options->images);
+    if (code == CLI_OK) code = cli_videos_add_all(&c.videos, options);
     if (code == CLI_OK) {
         cli_catch_interrupt(false);
         code = cli_model_open(options, &c.model);
@@ -187,6 +198,7 @@ static int run(const cli_options *options) {
     cli_request_free(&c.request);
     cli_model_close(&c.model);
     cli_pictures_cut(&c.pictures, 0);
+    cli_videos_cut(&c.videos, 0);
     cJSON_Delete(c.messages);
     return code;
 }
@@ -197,7 +209,7 @@ const cli_verb cli_chat_verb = {
     .operand = NULL,
     .usage = "[flags]",
     .summary = "talk in turns, with pictures",
-    .about = "Each line is a message; Ctrl-C stops an answer. Commands: /image FILE, /reset,\n"
-             "/stats, /system TEXT, /help, /quit.\n",
+    .about = "Each line is a message; Ctrl-C stops an answer. Commands: /image FILE, /video\n"
+             "FILE, /reset, /stats, /system TEXT, /help, /quit.\n",
     .run = run,
 };

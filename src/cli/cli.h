@@ -34,6 +34,10 @@ typedef struct cli_options {
     const char *model, *isa, *cpus, *pack;
     int threads, context, chunk;
     cli_list images;
+    cli_list frames; /* groups, each after a NULL */
+    cli_list fps, videos;
+    double take_fps;
+    bool all_frames, nested;
     const char *system;
     int think; /* 1: --think, -1: --no-think, 0: the template's default */
     int max_tokens;

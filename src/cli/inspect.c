@@ -142,6 +142,9 @@ static int print_table(const cli_options *options, const char *dir, const fore_m
     if (info->has_vision)
         add_row(&out, "vision", "%d blocks, hidden %d, patches of %d, merged %d by %d", info->vision_depth,
                 info->vision_hidden_size, info->patch_size, info->merge_size, info->merge_size);
+    if (info->has_vision)
+        add_row(&out, "videos", "%g frames a second, %d to %d frames; files %s", info->video_fps, info->video_min_frames,
+                info->video_max_frames, fore_video_files() ? "through FFmpeg" : "not in this build");
     else
         add_row(&out, "vision", "none: text alone");
     add_head(&out, model, info);
@@ -233,6 +236,8 @@ static int print_json(const cli_options *options, const char *dir, const fore_mo
         {"linear_value_heads", (uint64_t)info->linear_value_heads},
         {"vision_depth", (uint64_t)info->vision_depth},
         {"vision_hidden_size", (uint64_t)info->vision_hidden_size},
+        {"video_min_frames", (uint64_t)info->video_min_frames},
+        {"video_max_frames", (uint64_t)info->video_max_frames},
         {"patch_size", (uint64_t)info->patch_size},
         {"merge_size", (uint64_t)info->merge_size},
         {"mtp_layers", (uint64_t)info->mtp_layers},
@@ -255,6 +260,8 @@ static int print_json(const cli_options *options, const char *dir, const fore_mo
     cli_json_bool(root, "has_tokenizer", info->has_tokenizer);
     cli_json_bool(root, "has_template", info->has_template);
     cli_json_bool(root, "has_vision", info->has_vision);
+    cli_json_number(root, "video_fps", info->video_fps);
+    cli_json_bool(root, "video_files", fore_video_files());
     cli_json_bool(root, "mtp_declared", info->mtp_declared);
     cli_json_bool(root, "mtp_attached", info->mtp_attached);
     cli_json_string(root, "mtp_source", info->mtp_source);

@@ -9,6 +9,7 @@
 #include "cli/model.h"
 #include "cli/request.h"
 #include "cli/signals.h"
+#include "cli/videos.h"
 
 typedef struct prompt {
     cli_text text;
@@ -16,6 +17,7 @@ typedef struct prompt {
     int32_t *ids;   /* owned */
     size_t id_count;
     cli_pictures pictures;
+    cli_videos videos;
     float *pixels;       /* owned: [P, row] of all pictures of --pixels */
     fore_image *patches; /* owned: they point into pixels */
     size_t patch_count;
@@ -26,6 +28,7 @@ static void free_prompt(prompt *p) {
     free(p->messages);
     free(p->ids);
     cli_pictures_cut(&p->pictures, 0);
+    cli_videos_cut(&p->videos, 0);
     free(p->pixels);
     free(p->patches);
 }
@@ -121,11 +124,14 @@ static int trace(const cli_options *options, const cli_model *model, prompt *p) 
             r->prompt = cli_text_string(&p->text);
         } else {
             p->messages =
-                cli_conversation(options->system, cli_text_string(&p->text), p->pictures.count + p->patch_count);
+                cli_conversation(options->system, cli_text_string(&p->text), p->pictures.count + p->patch_count,
+                                 p->videos.count);
             r->messages = p->messages;
         }
         r->images = p->patches ? p->patches : p->pictures.items;
         r->image_count = p->patches ? p->patch_count : p->pictures.count;
+        r->videos = p->videos.items;
+        r->video_count = p->videos.count;
         fore_trace *out = NULL;
         fore_error err = {0};
         cli_progress_start(&request.progress, "prompt");
@@ -163,6 +169,7 @@ static int run(const cli_options *options) {
     int code = check_usage(options);
     if (code == CLI_OK) code = options->ids ? cli_json_read_ids(options->ids, &p.ids, &p.id_count) : cli_read_prompt(options, &p.text);
     if (code == CLI_OK) code = cli_pictures_add_all(&p.pictures, &options->images);
+    if (code == CLI_OK) code = cli_videos_add_all(&p.videos, options);
     if (code == CLI_OK) {
         cli_catch_interrupt(true);
         code = cli_model_open(options, &model);

@@ -18,6 +18,7 @@ enum {
 const char cli_sampling[] = "sampling (the checkpoint has defaults):";
 const char cli_drafting[] = "drafting (the answer stays the same):";
 const char cli_machine[] = "machine (the answer stays the same):";
+const char cli_video[] = "videos:";
 const char cli_hidden[] = "";
 
 const cli_flag cli_flags[] = {
@@ -25,6 +26,12 @@ const cli_flag cli_flags[] = {
     {"tokenizer", 0, CLI_TEXT, AT(tokenizer), CLI_TOKENIZE, "FILE", "a tokenizer.json instead of a model", 0, 0, 0},
     {"template", 0, CLI_TEXT, AT(template), CLI_RENDER, "FILE", "a chat template instead of a model", 0, 0, 0},
     {"image", 'i', CLI_LIST, AT(images), PROMPT | CLI_TUNE, "FILE", "a JPEG, PNG or WebP picture; may be repeated", 0, 0, 0},
+    {"frames", 0, CLI_FILES, AT(frames), PROMPT, "FILE..", cli_video, 0, 0, 0},
+    {"fps", 0, CLI_LIST, AT(fps), PROMPT, "X", cli_video, 0, 0, 0},
+    {"video", 0, CLI_LIST, AT(videos), PROMPT, "FILE", cli_video, 0, 0, 0},
+    {"take-fps", 0, CLI_REAL, AT(take_fps), PROMPT, "X", cli_video, FLT_MIN, FLT_MAX, 0},
+    {"all-frames", 0, CLI_ON, AT(all_frames), PROMPT, NULL, cli_video, 0, 0, 0},
+    {"nested", 0, CLI_ON, AT(nested), PROMPT, NULL, cli_video, 0, 0, 0},
     {"system", 0, CLI_TEXT, AT(system), PROMPT, "TEXT", "system message", 0, 0, 0},
     {"think", 0, CLI_SET, AT(think), PROMPT, NULL, "ask for an answer with reasoning; --no-think: without", 0, 0, 1},
     {"no-think", 0, CLI_SET, AT(think), PROMPT, NULL, NULL, 0, 0, -1},
@@ -36,7 +43,7 @@ const cli_flag cli_flags[] = {
     {"max-tokens", 'n', CLI_WHOLE, AT(max_tokens), ASK | CLI_TUNE, "N", "stop after N tokens; else when the context is full", 1,
      INT_MAX, 0},
     {"stop", 0, CLI_LIST, AT(stops), ASK, "TEXT", "stop before TEXT; may be repeated", 0, 0, 0},
-    {"ignore-eos", 0, CLI_ON, AT(ignore_eos), ASK, NULL, "go on after an end token", 0, 0, 0},
+    {"ignore-eos", 0, CLI_ON, AT(ignore_eos), ASK, NULL, cli_sampling, 0, 0, 0},
     {"bits", 0, CLI_WORD, AT(bits), CLI_QUANTIZE, "4|8", "bits of a weight", 0, 0, 0},
     {"group", 0, CLI_WORD, AT(group), CLI_QUANTIZE, "32|64|128", "weights that share a scale and a bias; else 64", 0, 0, 0},
     {"head-bits", 0, CLI_WORD, AT(head_bits), CLI_QUANTIZE, "4|8|16",

@@ -30,7 +30,8 @@ int cli_read_prompt(const cli_options *options, cli_text *prompt) {
                 prompt->data[--prompt->size] = 0;
         }
     }
-    if (!prompt->size && !options->images.count) return cli_fail_usage(options->verb, "the PROMPT is empty");
+    if (!prompt->size && !options->images.count && !options->frames.count && !options->videos.count)
+        return cli_fail_usage(options->verb, "the PROMPT is empty");
     return CLI_OK;
 }
 
@@ -77,17 +78,18 @@ int cli_pictures_add_all(cli_pictures *pictures, const cli_list *paths) {
     return code;
 }
 
-cJSON *cli_message(const char *role, const char *text, size_t images) {
+cJSON *cli_message(const char *role, const char *text, size_t images, size_t videos) {
     cli_text clean = {0};
     cli_text_add_clean(&clean, text, strlen(text));
     cJSON *message = cli_need(cJSON_CreateObject());
     cli_need(cJSON_AddStringToObject(message, "role", role));
-    if (images) {
+    size_t seen = images + videos;
+    if (seen) {
         cJSON *parts = cli_need(cJSON_AddArrayToObject(message, "content"));
-        for (size_t i = 0; i < images + (clean.size > 0); i++) {
+        for (size_t i = 0; i < seen + (clean.size > 0); i++) {
             cJSON *part = cli_need(cJSON_CreateObject());
-            cli_need(cJSON_AddStringToObject(part, "type", i < images ? "image" : "text"));
-            if (i == images) cli_need(cJSON_AddStringToObject(part, "text", clean.data));
+            cli_need(cJSON_AddStringToObject(part, "type", i < images ? "image" : i < seen ? "video" : "text"));
+            if (i == seen) cli_need(cJSON_AddStringToObject(part, "text", clean.data));
             cJSON_AddItemToArray(parts, part);
         }
     } else {
@@ -97,10 +99,10 @@ cJSON *cli_message(const char *role, const char *text, size_t images) {
     return message;
 }
 
-char *cli_conversation(const char *system, const char *prompt, size_t images) {
+char *cli_conversation(const char *system, const char *prompt, size_t images, size_t videos) {
     cJSON *messages = cli_need(cJSON_CreateArray());
-    if (system) cJSON_AddItemToArray(messages, cli_message("system", system, 0));
-    cJSON_AddItemToArray(messages, cli_message("user", prompt, images));
+    if (system) cJSON_AddItemToArray(messages, cli_message("system", system, 0, 0));
+    cJSON_AddItemToArray(messages, cli_message("user", prompt, images, videos));
     char *text = cli_json_text(messages);
     cJSON_Delete(messages);
     return text;
@@ -154,6 +156,7 @@ int cli_request_init(cli_request *out, const cli_options *options, const fore_mo
     request->stop = options->stops.items;
     request->stop_count = options->stops.count;
     request->ignore_eos = options->ignore_eos;
+    request->nested_videos = options->nested;
     if (options->chunk > 0) request->prefill_chunk = options->chunk;
     if (options->think) {
         out->options =

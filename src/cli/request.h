@@ -24,11 +24,11 @@ int cli_pictures_add_all(cli_pictures *pictures, const cli_list *paths); /* an e
 /* A picture that needs no file: stripes, as patches, for the model. Owned (free), and borrowed by *out. */
 float *cli_draw_picture(const fore_model_info *info, fore_image *out);
 
-/* {"role": role, "content": ...}: `images` picture parts before the text, or just the text without pictures. text may
- * be any bytes; invalid UTF-8 is replaced. Owned (cJSON_Delete). */
-cJSON *cli_message(const char *role, const char *text, size_t images);
+/* {"role": role, "content": ...}: `images` picture parts and `videos` video parts before the text, or just the text without
+ * any. text may be any bytes; invalid UTF-8 is replaced. Owned (cJSON_Delete). */
+cJSON *cli_message(const char *role, const char *text, size_t images, size_t videos);
 /* The messages of one question, as JSON; system may be NULL. Owned (free). */
-char *cli_conversation(const char *system, const char *prompt, size_t images);
+char *cli_conversation(const char *system, const char *prompt, size_t images, size_t videos);
 
 typedef struct cli_request {
     fore_request request;

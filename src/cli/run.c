@@ -1,9 +1,10 @@
-/* foresight run: one question, pictures or not, one answer on standard output. */
+/* foresight run: one question, pictures and videos or not, one answer on standard output. */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "cli/answer.h"
 #include "cli/signals.h"
+#include "cli/videos.h"
 
 static int answer(const cli_options *options, const cli_model *model, cli_request *request) {
     cli_answer answer;
@@ -28,11 +29,13 @@ static int run(const cli_options *options) {
                               "--raw leaves the template out, so --system, --think and --no-think say nothing");
     cli_text prompt = {0};
     cli_pictures pictures = {0};
+    cli_videos videos = {0};
     cli_model model = {0};
     cli_request request = {0};
     char *messages = NULL;
     int code = cli_read_prompt(options, &prompt);
     if (code == CLI_OK) code = cli_pictures_add_all(&pictures, &options->images);
+    if (code == CLI_OK) code = cli_videos_add_all(&videos, options);
     if (code == CLI_OK) {
         cli_catch_interrupt(true);
         code = cli_model_open(options, &model);
@@ -44,17 +47,20 @@ static int run(const cli_options *options) {
         if (options->raw) {
             request.request.prompt = cli_text_string(&prompt);
         } else {
-            messages = cli_conversation(options->system, cli_text_string(&prompt), pictures.count);
+            messages = cli_conversation(options->system, cli_text_string(&prompt), pictures.count, videos.count);
             request.request.messages = messages;
         }
         request.request.images = pictures.items;
         request.request.image_count = pictures.count;
+        request.request.videos = videos.items;
+        request.request.video_count = videos.count;
         code = answer(options, &model, &request);
     }
     free(messages);
     cli_request_free(&request);
     cli_model_close(&model);
     cli_pictures_cut(&pictures, 0);
+    cli_videos_cut(&videos, 0);
     cli_text_free(&prompt);
     return code;
 }
@@ -64,7 +70,7 @@ const cli_verb cli_run_verb = {
     .bit = CLI_RUN,
     .operand = "PROMPT",
     .usage = "[flags] [PROMPT]",
-    .summary = "answer one question, about pictures or not",
+    .summary = "answer one question, about pictures and videos or not",
     .about = "Answers PROMPT, which is read from standard input when it is - or absent. Exit\n"
              "codes: 0 done, 1 the work failed, 2 wrong usage, 130 stopped by Ctrl-C.\n",
     .run = run,

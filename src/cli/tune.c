@@ -43,7 +43,7 @@ typedef struct tune {
 
 static void add_question(tune *t, const char *text, const fore_image *images, size_t image_count) {
     fore_request r = t->settings.request;
-    r.messages = t->messages[t->question_count] = cli_conversation(NULL, text, image_count);
+    r.messages = t->messages[t->question_count] = cli_conversation(NULL, text, image_count, 0);
     r.images = images;
     r.image_count = image_count;
     t->questions[t->question_count++] = r;

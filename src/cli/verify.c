@@ -7,6 +7,7 @@
 #include "cli/files.h"
 #include "cli/signals.h"
 #include "cli/verify.h"
+#include "cli/videos.h"
 
 enum { SEEDS = 3, DEFAULT_TOKENS = 64, BUILT_IN_IDS = 24 };
 
@@ -14,6 +15,7 @@ enum { SEEDS = 3, DEFAULT_TOKENS = 64, BUILT_IN_IDS = 24 };
 typedef struct subject {
     cli_text prompt;
     cli_pictures pictures;
+    cli_videos videos;
     char *messages[2]; /* owned */
     float *pixels;     /* owned: of the built-in picture */
     fore_image built_in;
@@ -39,7 +41,7 @@ static void add_questions(cli_trials *t, const cli_options *options, const char 
 static void add_built_in(cli_trials *t, const cli_options *options, const fore_model_info *info, subject *s) {
     fore_request r = s->request.request;
     if (info->has_tokenizer && info->has_template) {
-        s->messages[0] = cli_conversation(options->system, "Tell a story about a fox.", 0);
+        s->messages[0] = cli_conversation(options->system, "Tell a story about a fox.", 0, 0);
         r.messages = s->messages[0];
     } else if (info->has_tokenizer) {
         r.prompt = "Once upon a time there was a fox";
@@ -52,7 +54,7 @@ static void add_built_in(cli_trials *t, const cli_options *options, const fore_m
     if (!info->has_vision || !info->has_tokenizer || !info->has_template) return;
     r = s->request.request;
     s->pixels = cli_draw_picture(info, &s->built_in);
-    s->messages[1] = cli_conversation(options->system, "Describe the picture.", 1);
+    s->messages[1] = cli_conversation(options->system, "Describe the picture.", 1, 0);
     r.messages = s->messages[1];
     r.images = &s->built_in;
     r.image_count = 1;
@@ -64,11 +66,13 @@ static void add_given(cli_trials *t, const cli_options *options, subject *s) {
     if (options->raw) {
         r.prompt = cli_text_string(&s->prompt);
     } else {
-        s->messages[0] = cli_conversation(options->system, cli_text_string(&s->prompt), s->pictures.count);
+        s->messages[0] = cli_conversation(options->system, cli_text_string(&s->prompt), s->pictures.count, s->videos.count);
         r.messages = s->messages[0];
     }
     r.images = s->pictures.items;
     r.image_count = s->pictures.count;
+    r.videos = s->videos.items;
+    r.video_count = s->videos.count;
     add_questions(t, options, "prompt", &r);
 }
 
@@ -121,7 +125,7 @@ static void add_questions_lines(cli_text *out, const cli_trials *t) {
     for (size_t i = 0; i < t->question_count; i++) {
         const cli_question *q = &t->questions[i];
         cli_text_print(out, "%-9s %llu tokens", q->label, (unsigned long long)q->prompt_tokens);
-        if (q->image_tokens) cli_text_print(out, ", %llu of them of pictures", (unsigned long long)q->image_tokens);
+        if (q->image_tokens) cli_text_print(out, ", %llu of them of pictures and videos", (unsigned long long)q->image_tokens);
         cli_text_print(out, "; answer of %zu, %s\n", q->id_count, sampling_name(&q->request.sampling, name));
     }
 }
@@ -248,14 +252,15 @@ static int run(const cli_options *options) {
     if (options->raw && (options->system || options->think))
         return cli_fail_usage(options->verb,
                               "--raw leaves the template out, so --system, --think and --no-think say nothing");
-    bool given = options->operand || options->images.count;
+    bool videos = options->frames.count || options->videos.count, given = options->operand || options->images.count || videos;
     if (options->raw && !given) return cli_fail_usage(options->verb, "--raw needs a PROMPT");
     subject s = {0};
     cli_trials trials = {0};
     cli_model model = {0};
     int code = options->operand ? cli_read_prompt(options, &s.prompt) : CLI_OK;
-    if (!options->operand && options->images.count) cli_text_puts(&s.prompt, "Describe the picture.");
+    if (!options->operand && given) cli_text_puts(&s.prompt, videos ? "Describe the video." : "Describe the picture.");
     if (code == CLI_OK) code = cli_pictures_add_all(&s.pictures, &options->images);
+    if (code == CLI_OK) code = cli_videos_add_all(&s.videos, options);
     if (code == CLI_OK) {
         cli_catch_interrupt(true);
         code = cli_model_open(options, &model);
@@ -283,6 +288,7 @@ static int run(const cli_options *options) {
     cli_request_free(&s.request);
     cli_model_close(&model);
     cli_pictures_cut(&s.pictures, 0);
+    cli_videos_cut(&s.videos, 0);
     cli_text_free(&s.prompt);
     free(s.messages[0]);
     free(s.messages[1]);

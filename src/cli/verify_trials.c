@@ -53,7 +53,7 @@ static void keep_reference(cli_question *q, answer *a, bool head) {
     a->ids = NULL;
     memcpy(q->digest, a->digest, sizeof q->digest);
     q->prompt_tokens = a->stats.prompt_tokens;
-    q->image_tokens = a->stats.image_tokens;
+    q->image_tokens = a->stats.image_tokens + a->stats.video_tokens;
     if (!head) make_replay(q);
 }
 

@@ -113,14 +113,13 @@ static void append(fore_session *s, const fore_splice *splice, int j, const floa
 static fore_status embed_prompt(fore_session *s, const fore_splice *splice, const int32_t *ids, size_t first, size_t n, fore_error *err) {
     fore_drafter *d = &s->drafter;
     size_t before = 0;
-    int32_t pad = splice->image_pad_token_id;
-    for (size_t i = 0; i < first; i++) before += pad >= 0 && ids[i] == pad;
+    for (size_t i = 0; i < first; i++) before += fore_splice_is_pad(splice, ids[i]);
     fore_status st = fore_splice_window(splice, ids + first, n, before, d->embeddings, err);
     if (!st && s->draft.ablate & FORE_ABLATE_SPLICE) {
         size_t C = (size_t)s->model->network.config.text.hidden_size;
         for (size_t i = 0; i < n; i++)
-            if (pad >= 0 && ids[first + i] == pad)
-                fore_weight_row(s->engine.kern, &s->model->network.embed, pad, d->embeddings + i * C);
+            if (fore_splice_is_pad(splice, ids[first + i]))
+                fore_weight_row(s->engine.kern, &s->model->network.embed, ids[first + i], d->embeddings + i * C);
     }
     return st;
 }

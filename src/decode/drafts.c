@@ -130,7 +130,7 @@ static void count(fore_session *s, const fore_drafts *d, int said, int agreed, b
     int n = judged(d->count, said, ended), heads = n < d->heads ? n : d->heads;
     s->stats.head.dropped += (uint64_t)(d->made - d->heads);
     if (!d->count) return;
-    fore_draft_stats *all = &s->stats.draft[s->stats.images > 0];
+    fore_draft_stats *all = &s->stats.draft[s->stats.images + s->stats.videos > 0];
     all->rounds++;
     all->tokens += (uint64_t)said;
     for (int i = 0; i < n; i++) {

@@ -128,12 +128,17 @@ static void note_dtypes(fore_model *m) {
 static fore_status check_processor(const fore_model *m, fore_error *err) {
     if (!m->network.config.has_vision) return FORE_OK;
     const fore_vision_config *v = &m->network.config.vision;
-    const fore_processor *p = &m->processor;
-    if (p->patch_size == v->patch_size && p->temporal_patch_size == v->temporal_patch_size && p->merge_size == v->spatial_merge_size)
-        return FORE_OK;
-    return fore_fail(err, FORE_ERR_FORMAT,
-                     "%s: the picture processor's patch, temporal and merge sizes are %d, %d, %d; the vision tower's are %d, %d, %d", m->dir,
-                     p->patch_size, p->temporal_patch_size, p->merge_size, v->patch_size, v->temporal_patch_size, v->spatial_merge_size);
+    const fore_processor *both[2] = {&m->processor, &m->video_processor.frame};
+    for (int i = 0; i < 2; i++) {
+        const fore_processor *p = both[i];
+        if (p->patch_size == v->patch_size && p->temporal_patch_size == v->temporal_patch_size && p->merge_size == v->spatial_merge_size)
+            continue;
+        return fore_fail(err, FORE_ERR_FORMAT,
+                         "%s: the %s processor's patch, temporal and merge sizes are %d, %d, %d; the vision tower's are %d, %d, %d", m->dir,
+                         i ? "video" : "picture", p->patch_size, p->temporal_patch_size, p->merge_size, v->patch_size, v->temporal_patch_size,
+                         v->spatial_merge_size);
+    }
+    return FORE_OK;
 }
 
 /* The draft head, unless the caller does not want it. */
@@ -210,6 +215,7 @@ fore_status fore_model_open(const char *dir, const fore_model_options *options, 
     if (!s) s = fore_generation_config_read(dir, &m->generation, err);
     if (!s) s = load_text(m, err);
     if (!s) s = fore_processor_read(dir, &m->processor, err);
+    if (!s) s = fore_video_processor_read(dir, &m->video_processor, err);
     if (!s) s = check_processor(m, err);
     if (!s) {
         for (int i = 0; i < m->generation.eos_count; i++) add_eos(m, m->generation.eos[i]);
@@ -322,6 +328,9 @@ void fore_model_get_info(const fore_model *m, fore_model_info *out) {
         out->vision_hidden_size = c->vision.hidden_size;
         out->patch_size = c->vision.patch_size;
         out->merge_size = c->vision.spatial_merge_size;
+        out->video_fps = m->video_processor.fps;
+        out->video_min_frames = m->video_processor.min_frames;
+        out->video_max_frames = m->video_processor.max_frames;
     }
 }
 

@@ -7,7 +7,7 @@
 
 #include "decode/generation_config.h"
 #include "decode/draft_vocabulary.h"
-#include "image/image.h"
+#include "image/video.h"
 #include "model/mtp.h"
 
 enum { FORE_MODEL_EOS = 32, FORE_DEFAULT_CONTEXT = 32768, FORE_DEFAULT_CHUNK = 256 };
@@ -24,6 +24,7 @@ struct fore_model {
     fore_error template_error;    /* why chat_template is NULL */
     cJSON *template_tokens;       /* owned: bos_token, eos_token, ... as template variables; NULL without tokenizer_config */
     fore_processor processor;
+    fore_video_processor video_processor;
     fore_generation_config generation;
     int32_t eos[FORE_MODEL_EOS]; /* end tokens: generation_config, config, <|im_end|> */
     int eos_count;

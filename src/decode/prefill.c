@@ -35,7 +35,7 @@ static fore_status see_images(fore_session *s, const fore_request *r, const fore
         if (p->starts[i] + p->pads[i] > reused) {
             double t0 = fore_clock();
             float *patches;
-            st = fore_prepare_patches(s->model, r, i, &patches, err);
+            st = fore_prepare_patches(s->model, r, p, i, &patches, err);
             double t1 = fore_clock();
             if (!st) st = fore_tower_forward(&s->engine, network, patches, p->grids[i], out + at * C, r->progress, r->user, NULL, NULL, err);
             free(patches);

@@ -221,8 +221,11 @@ fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_erro
         s->active = true;
         s->stats.prefill_seconds += fore_clock() - t1;
         s->stats.prompt_tokens = p.n;
-        s->stats.images = p.images;
-        s->stats.image_tokens = splice.total_pads;
+        s->stats.images = p.picture_count;
+        s->stats.image_tokens = p.picture_pads;
+        s->stats.videos = p.video_count;
+        s->stats.video_frames = p.video_frames;
+        s->stats.video_tokens = p.video_pads;
         s->stats.state_bytes = s->state.kv_bytes + s->state.recurrent_bytes;
     }
     fore_profile_part(&s->engine, FORE_PART_TRUNK);

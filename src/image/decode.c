@@ -7,7 +7,8 @@
 
 void fore_limits_init(fore_limits *limits) {
     *limits = (fore_limits){
-        .image_bytes = 64u << 20, .image_pixels = 100000000u, .image_side = 30000, .image_count = 64};
+        .image_bytes = 64u << 20, .image_pixels = 100000000u, .image_side = 30000, .image_count = 64,
+        .video_count = 16, .video_frames = 1000000};
 }
 
 fore_status fore_encoded_check(const fore_encoded *in, uint64_t width, uint64_t height, fore_error *err) {

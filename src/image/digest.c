@@ -1,7 +1,7 @@
 /* The identity of a picture's content. */
 #include <sodium.h>
 
-#include "image/image.h"
+#include "image/video.h"
 
 static void put32(uint8_t *to, int value) {
     for (int i = 0; i < 4; i++) to[i] = (uint8_t)((uint32_t)value >> 8 * i);
@@ -28,4 +28,19 @@ void fore_patches_digest(const float *patches, size_t count, const int grid[3], 
     uint8_t sides[12];
     for (int i = 0; i < 3; i++) put32(sides + 4 * i, grid[i]);
     digest_of('f', sides, sizeof sides, patches, count * sizeof *patches, digest);
+}
+
+void fore_frames_digest(const fore_frames *frames, size_t first, size_t count, uint8_t digest[FORE_DIGEST]) {
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, NULL, 0, FORE_DIGEST);
+    crypto_generichash_update(&state, (const uint8_t *)"v", 1);
+    for (size_t i = first; i < first + count; i++) {
+        const fore_pixels *p = &frames->items[i < frames->count ? i : frames->count - 1];
+        uint8_t sides[8];
+        put32(sides, p->width);
+        put32(sides + 4, p->height);
+        crypto_generichash_update(&state, sides, sizeof sides);
+        crypto_generichash_update(&state, p->rgb, (size_t)p->width * (size_t)p->height * 3);
+    }
+    crypto_generichash_final(&state, digest, FORE_DIGEST);
 }

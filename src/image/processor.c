@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "image/image.h"
+#include "image/video.h"
 
 enum { FILE_MAX = 1 << 20 };
 
@@ -79,12 +79,28 @@ static fore_status read_areas(const cJSON *json, fore_processor *p, fore_error *
     return FORE_OK;
 }
 
-static fore_status read_settings(const cJSON *json, fore_processor *p, fore_error *err) {
+/* Of a video: only size counts, volumes (frames x height x width). */
+static fore_status read_volumes(const cJSON *json, fore_processor *p, fore_error *err) {
+    const int64_t high = (int64_t)1 << 40;
+    const cJSON *size = fore_json_get(json, "size");
+    if (size && !cJSON_IsObject(size))
+        return fore_fail(err, FORE_ERR_FORMAT, "size: expected an object with shortest_edge and longest_edge");
+    int64_t none = size ? 0 : p->min_pixels;
+    fore_status s = fore_json_int(size, "shortest_edge", 1, high, none, &p->min_pixels, err);
+    none = size ? 0 : p->max_pixels;
+    if (!s) s = fore_json_int(size, "longest_edge", 1, high, none, &p->max_pixels, err);
+    if (s) return fore_fail_prefix(err, s, "size");
+    if (!p->min_pixels || !p->max_pixels)
+        return fore_fail(err, FORE_ERR_FORMAT, "size: expected shortest_edge and longest_edge (frames x height x width in pixels)");
+    return FORE_OK;
+}
+
+static fore_status read_settings(const cJSON *json, bool video, fore_processor *p, fore_error *err) {
     if (!cJSON_IsObject(json)) return fore_fail(err, FORE_ERR_FORMAT, "expected an object of settings");
     fore_status s = read_int(json, "patch_size", 1024, &p->patch_size, err);
     if (!s) s = read_int(json, "temporal_patch_size", 64, &p->temporal_patch_size, err);
     if (!s) s = read_int(json, "merge_size", 64, &p->merge_size, err);
-    if (!s) s = read_areas(json, p, err);
+    if (!s) s = video ? read_volumes(json, p, err) : read_areas(json, p, err);
     if (!s) s = read_channels(json, "image_mean", p->mean, err);
     if (!s) s = read_channels(json, "image_std", p->std, err);
     if (!s) s = fore_json_number(json, "rescale_factor", p->rescale_factor, &p->rescale_factor, err);
@@ -129,7 +145,7 @@ fore_status fore_processor_read(const char *dir, fore_processor *out, fore_error
     }
     if (settings) {
         fore_processor p = CLASS;
-        s = read_settings(settings, &p, err);
+        s = read_settings(settings, false, &p, err);
         if (s)
             fore_fail_prefix(err, s, "%s/%s", dir, file);
         else
@@ -137,4 +153,60 @@ fore_status fore_processor_read(const char *dir, fore_processor *out, fore_error
     }
     cJSON_Delete(tree);
     return s;
+}
+
+static const fore_video_processor VIDEO_CLASS = {
+    .frame = {.patch_size = 16,
+              .temporal_patch_size = 2,
+              .merge_size = 2,
+              .min_pixels = 128 * 32 * 32,
+              .max_pixels = 32 * 32 * 768,
+              .mean = {0.5f, 0.5f, 0.5f},
+              .std = {0.5f, 0.5f, 0.5f},
+              .rescale_factor = 1.0 / 255,
+              .do_resize = true,
+              .do_rescale = true,
+              .do_normalize = true},
+    .fps = 2,
+    .min_frames = 4,
+    .max_frames = 768,
+    .frame_tokens = 768,
+};
+
+static fore_status read_video_settings(const cJSON *json, fore_video_processor *v, fore_error *err) {
+    enum { FRAMES_MAX = 1 << 20 };
+    fore_status s = read_settings(json, true, &v->frame, err);
+    if (!s) s = read_int(json, "min_frames", FRAMES_MAX, &v->min_frames, err);
+    if (!s) s = read_int(json, "max_frames", FRAMES_MAX, &v->max_frames, err);
+    if (!s) s = read_int(json, "max_video_tokens", FRAMES_MAX, &v->frame_tokens, err);
+    if (!s) s = fore_json_bool(json, "cap_pixels_per_frame", false, &v->cap_frames, err);
+    if (!s) s = fore_json_bool(json, "do_sample_frames", true, &v->samples, err);
+    if (!s) s = fore_json_number(json, "fps", v->fps, &v->fps, err);
+    if (!s && (!isfinite(v->fps) || !(v->fps > 0)))
+        s = fore_fail(err, FORE_ERR_FORMAT, "fps: expected a number above 0, found %g", v->fps);
+    return s;
+}
+
+fore_status fore_video_processor_read(const char *dir, fore_video_processor *out, fore_error *err) {
+    static const char *const files[] = {"processor_config.json", "video_preprocessor_config.json", "preprocessor_config.json"};
+    *out = VIDEO_CLASS;
+    out->samples = true;
+    out->frame.min_pixels = 4096; /* of the published file */
+    out->frame.max_pixels = 25165824;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        cJSON *tree = NULL;
+        fore_status s = read_file(dir, files[i], &tree, err);
+        if (s) return s;
+        const cJSON *settings = i ? tree : fore_json_get(tree, "video_processor");
+        if (settings) {
+            fore_video_processor v = VIDEO_CLASS;
+            s = read_video_settings(settings, &v, err);
+            if (s) fore_fail_prefix(err, s, "%s/%s", dir, files[i]);
+            else *out = v;
+        }
+        bool done = settings != NULL;
+        cJSON_Delete(tree);
+        if (done) return s;
+    }
+    return FORE_OK;
 }

@@ -18,7 +18,8 @@ typedef struct fore_mrope_time {
 
 /* table [3,n] (axes t, h, w, one after the other), filled; *delta: token i >= n has position i + *delta on all axes.
  * Text advances all axes by one; a block of t x h/merge x w/merge image tokens takes next + (t,h,w), and next advances by
- * max(t, h/merge, w/merge). Two pad runs may touch: the grid says where one ends. grids [grid_count][3] in patches, one a picture.
+ * max(t, h/merge, w/merge). Two pad runs may touch: the grid says where one ends. grids [grid_count][3] in patches, in the order of
+ * the prompt: one a picture (image pads), and one 1 x h x w for each temporal patch of a video (video pads), which timestamps part.
  * Refused, each with its own message (the table is never guessed): pads without a grid, a grid without pads, a run shorter
  * than its block, h or w not a multiple of merge, a grid that is not positive or overflows. times [grid_count] or NULL: a timed
  * grid takes next + (floor(step * interval), h, w), and next advances by max(h/merge, w/merge), so that what follows may stand

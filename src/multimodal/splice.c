@@ -8,7 +8,7 @@
 
 static size_t count_pads(const fore_splice *s, const int32_t *ids, size_t n) {
     size_t pads = 0;
-    for (size_t i = 0; i < n; i++) pads += s->image_pad_token_id >= 0 && ids[i] == s->image_pad_token_id;
+    for (size_t i = 0; i < n; i++) pads += fore_splice_is_pad(s, ids[i]);
     return pads;
 }
 
@@ -36,13 +36,14 @@ static bool point_at_parts(fore_splice *s, const fore_splice_input *in) {
     if (columns == C) return true;
     s->deepstack = calloc(in->n, sizeof *s->deepstack);
     for (size_t i = 0; s->deepstack && i < in->n; i++)
-        if (in->ids[i] == s->image_pad_token_id) s->deepstack[i] = s->embeddings + row++ * columns + C;
+        if (fore_splice_is_pad(s, in->ids[i])) s->deepstack[i] = s->embeddings + row++ * columns + C;
     return s->deepstack != NULL;
 }
 
 fore_status fore_splice_init(const fore_network *network, const fore_splice_input *in, fore_splice *out, fore_error *err) {
     *out = (fore_splice){.network = network,
                          .image_pad_token_id = network->config.image_token_id,
+                         .video_pad_token_id = network->config.video_token_id,
                          .embeddings = in->embeddings,
                          .total_pads = in->rows,
                          .images = in->images,
@@ -90,7 +91,7 @@ static void embed(const fore_splice *s, const int32_t *ids, size_t n, size_t row
     size_t C = (size_t)s->network->config.text.hidden_size, columns = fore_picture_columns(&s->network->config);
     for (size_t i = 0; i < n; i++) {
         float *to = out + i * C;
-        if (s->image_pad_token_id >= 0 && ids[i] == s->image_pad_token_id) memcpy(to, s->embeddings + row++ * columns, C * sizeof *to);
+        if (fore_splice_is_pad(s, ids[i])) memcpy(to, s->embeddings + row++ * columns, C * sizeof *to);
         else fore_weight_row(s->network->kern, &s->network->embed, ids[i], to);
     }
 }

@@ -1,4 +1,5 @@
-/* The vision splice: one request's picture rows, put into the trunk's embeddings where the prompt has image pads. The
+/* The vision splice: one request's picture rows, put into the trunk's embeddings where the prompt has image pads or video pads
+ * (each temporal patch of a video is a picture here; order is the prompt's). The
  * cursor follows the trunk's prefill; windows read any part of the prompt without moving it, which is how a draft head sees
  * the rows that the trunk saw. */
 #ifndef FORE_MULTIMODAL_SPLICE_H
@@ -9,7 +10,7 @@
 
 typedef struct fore_splice {
     const fore_network *network; /* borrowed */
-    int32_t image_pad_token_id;
+    int32_t image_pad_token_id, video_pad_token_id;
     float *embeddings;  /* [total_pads, fore_picture_columns] in prompt order, of which the first C are spliced in; owned */
     size_t total_pads;
     int (*image_grids)[3]; /* [images] t, h, w in patches; owned */
@@ -54,5 +55,9 @@ fore_status fore_splice_skip(fore_splice *splice, const int32_t *ids, size_t n, 
 /* After prefill: every row must have been taken. */
 fore_status fore_splice_finish(const fore_splice *splice, fore_error *err);
 void fore_splice_reset(fore_splice *splice); /* the cursor back to 0 */
+/* Whether a row of a picture or video stands in the place of this token's embedding. */
+static inline bool fore_splice_is_pad(const fore_splice *splice, int32_t id) {
+    return id >= 0 && (id == splice->image_pad_token_id || id == splice->video_pad_token_id);
+}
 
 #endif

@@ -196,6 +196,27 @@ static fore_status answer_run(void *context, fore_error *err) {
     return s;
 }
 
+/* Three frames, so that the last patch is filled up, a picture, and text around them. */
+static fore_status video_run(void *context, fore_error *err) {
+    const answer_context *c = context;
+    fore_session *session;
+    const fore_session_options o = {.threads = 2, .context = 96};
+    fore_status s = fore_session_new(c->model, &o, &session, err);
+    if (s) return s;
+    const fore_image frames[] = {c->image, c->image, c->image};
+    const fore_video video = {.frames = frames, .frame_count = 3, .fps = 2};
+    fore_request r;
+    fore_request_init(&r, c->model);
+    r.messages = "[{\"role\":\"user\",\"content\":[{\"type\":\"video\"},{\"type\":\"image\"}]}]";
+    r.images = &c->image;
+    r.image_count = 1;
+    r.videos = &video;
+    r.video_count = 1;
+    s = fore_session_begin(session, &r, err);
+    fore_session_free(session);
+    return s;
+}
+
 static fore_status measure_run(void *context, fore_error *err) {
     const answer_context *c = context;
     fore_session *session;
@@ -256,6 +277,7 @@ static void test_answer(void **state) {
     static const int32_t ids[] = {1241, 388, 198, 1249, 1252, 1250, 383};
     answer_context c = {m, {.data = picture.data, .size = picture.size, .name = "s01.png"}, ids, 7};
     fail_each("answer", answer_run, &c, 30);
+    fail_each("video", video_run, &c, 40);
     fail_each("measure", measure_run, &c, 20);
     free(picture.data);
     fore_model_close(m);

@@ -68,6 +68,8 @@ static void check_files(const char *dir, const char *path) {
     r.id_count = p.n;
     r.images = p.images;
     r.image_count = p.image_count;
+    r.videos = p.videos;
+    r.video_count = p.video_count;
     r.ignore_eos = true;
     r.max_tokens = 200;
     for (int i = 0; i < SETTING_COUNT; i++) {

@@ -46,6 +46,8 @@ static void compute(const char *dir, const prompt *p, way w, float temperature, 
     r.id_count = p->n;
     r.images = p->images;
     r.image_count = p->image_count;
+    r.videos = p->videos;
+    r.video_count = p->video_count;
     r.prefill_chunk = w.chunk;
     r.ignore_eos = true;
     r.max_tokens = ANSWER;
@@ -108,7 +110,7 @@ static void check_prompt(const char *dir, const prompt *p, float temperature) {
 static void check_files(const char *dir, const char *path) {
     prompt p;
     prompt_open(&p, path);
-    check_prompt(dir, &p, p.image_count ? 0 : 1);
+    check_prompt(dir, &p, p.image_count || p.video_count ? 0 : 1);
     prompt_close(&p);
 }
 
@@ -123,6 +125,7 @@ static void test_untied_bf16(void **state) {
     (void)state;
     check_golden("dense_untied_bf16", "mm");
     check_golden("dense_untied_bf16", "text_long");
+    check_golden("dense_untied_bf16", "video");
 }
 static void test_tied_f32(void **state) {
     (void)state;
@@ -144,6 +147,7 @@ static void test_experts(void **state) {
 static void test_vl(void **state) {
     (void)state;
     check_files(FAMILY "vl_dense_bf16", FAMILY "vl_dense_bf16/golden_mm.safetensors");
+    check_files(FAMILY "vl_dense_bf16", FORE_DATA "/video/vl_dense_video.safetensors");
     check_files(FAMILY "vl_moe_bf16", FAMILY "vl_moe_bf16/golden_mm.safetensors");
 }
 

@@ -12,18 +12,21 @@ void prompt_open(prompt *p, const char *path) {
     golden_open(&p->g, path);
     p->n = golden_count(golden_find(&p->g, "input_ids"));
     p->ids = golden_i32(&p->g, "input_ids", p->n);
-    const fore_tensor *grid = golden_find(&p->g, "image_grid_thw");
-    if (!grid) return;
-    p->image_count = golden_count(grid) / 3;
-    const int32_t *grids = golden_i32(&p->g, "image_grid_thw", p->image_count * 3);
-    const fore_tensor *values = golden_find(&p->g, "pixel_values");
-    const float *pixels = golden_f32(&p->g, "pixel_values", golden_count(values));
-    size_t width = (size_t)values->shape[values->dims - 1];
-    size_t row = 0;
-    for (size_t i = 0; i < p->image_count; i++) {
-        memcpy(p->images[i].grid, grids + 3 * i, 3 * sizeof(int));
-        p->images[i].patches = pixels + row * width;
-        row += (size_t)(grids[3 * i] * grids[3 * i + 1] * grids[3 * i + 2]);
+    static const char *const names[2][2] = {{"image_grid_thw", "pixel_values"}, {"video_grid_thw", "pixel_values_videos"}};
+    for (int video = 0; video < 2; video++) {
+        const fore_tensor *grid = golden_find(&p->g, names[video][0]);
+        if (!grid) continue;
+        size_t count = golden_count(grid) / 3, row = 0;
+        *(video ? &p->video_count : &p->image_count) = count;
+        const int32_t *grids = golden_i32(&p->g, names[video][0], count * 3);
+        const fore_tensor *values = golden_find(&p->g, names[video][1]);
+        const float *pixels = golden_f32(&p->g, names[video][1], golden_count(values));
+        size_t width = (size_t)values->shape[values->dims - 1];
+        for (size_t i = 0; i < count; i++) {
+            memcpy(video ? p->videos[i].grid : p->images[i].grid, grids + 3 * i, 3 * sizeof(int));
+            *(video ? &p->videos[i].patches : &p->images[i].patches) = pixels + row * width;
+            row += (size_t)(grids[3 * i] * grids[3 * i + 1] * grids[3 * i + 2]);
+        }
     }
 }
 

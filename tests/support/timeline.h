@@ -5,11 +5,13 @@
 #include "decode/session.h"
 #include "support/golden.h"
 
-/* A prompt of ids and prepared pictures; borrows from its golden file until closed. */
+/* A prompt of ids and prepared pictures and videos; borrows from its golden file until closed. */
 typedef struct prompt {
     golden g;
     fore_image images[8];
     size_t image_count;
+    fore_video videos[4];
+    size_t video_count;
     const int32_t *ids;
     size_t n;
 } prompt;

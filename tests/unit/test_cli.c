@@ -42,6 +42,28 @@ static void test_flags(void **state) {
     cli_options_free(&o);
 }
 
+/* All up to the next flag, a group for each --frames. */
+static void test_frames_flags(void **state) {
+    (void)state;
+    const char *argv[] = {"--frames", "a", "b", "-", "--fps", "2", "--frames=c", "d", "--fps=x", "word", "--video", "e"};
+    cli_options o;
+    assert_int_equal(parse(&o, sizeof argv / sizeof *argv, argv), CLI_OK);
+    static const char *const want[] = {NULL, "a", "b", "-", NULL, "c", "d"};
+    assert_int_equal(o.frames.count, 7);
+    for (size_t i = 0; i < 7; i++) {
+        if (want[i]) assert_string_equal(o.frames.items[i], want[i]);
+        else assert_null(o.frames.items[i]);
+    }
+    assert_true(o.fps.count == 2 && o.videos.count == 1);
+    assert_string_equal(o.operand, "word");
+    cli_options_free(&o);
+    assert_int_equal(parse(&o, 1, argv), CLI_USAGE);
+    cli_options_free(&o);
+    const char *none[] = {"--frames", "--fps", "2"};
+    assert_int_equal(parse(&o, 3, none), CLI_USAGE);
+    cli_options_free(&o);
+}
+
 static void test_draft_flags(void **state) {
     (void)state;
     const char *argv[] = {"--draft-depth=3",  "--draft-depth", "auto",    "--draft-sampler", "rejection",
@@ -228,7 +250,7 @@ static void test_json(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flags),   cmocka_unit_test(test_draft_flags), cmocka_unit_test(test_wrong_flags),
+        cmocka_unit_test(test_flags), cmocka_unit_test(test_frames_flags),   cmocka_unit_test(test_draft_flags), cmocka_unit_test(test_wrong_flags),
         cmocka_unit_test(test_nearest), cmocka_unit_test(test_utf8),        cmocka_unit_test(test_reasoning),
         cmocka_unit_test(test_marks),   cmocka_unit_test(test_json),
     };

@@ -33,22 +33,30 @@ static void test_reference_positions(void **state) {
     fore_error err = {0};
     if (fore_json_read(FORE_DATA "/tables/tables/rope_index.json", 1 << 20, &tree, &err)) fail_msg("%s", err.text);
     const cJSON *c;
-    int rows = 0;
+    int rows = 0, videos = 0;
     cJSON_ArrayForEach(c, fore_json_get(tree, "cases")) {
-        const cJSON *ids = fore_json_get(c, "input_ids"), *mask = fore_json_get(c, "attention_mask"), *grids = fore_json_get(c, "image_grid_thw");
-        if (cJSON_GetArraySize(fore_json_get(c, "video_grid_thw"))) continue;
-        int grid_at = 0;
+        const cJSON *ids = fore_json_get(c, "input_ids"), *mask = fore_json_get(c, "attention_mask");
+        const cJSON *grids[2] = {fore_json_get(c, "image_grid_thw"), fore_json_get(c, "video_grid_thw")};
+        int grid_at[2] = {0}, frame = 0;
+        videos += cJSON_GetArraySize(grids[1]);
         for (int r = 0; r < cJSON_GetArraySize(ids); r++, rows++) {
             int32_t row[MAX], want[MAX], table[3 * MAX], delta;
-            size_t n = unpadded(ids, mask, r, row), used = 0;
-            int g[8][3];
-            /* A row takes the next grids as far as its pads go. */
-            size_t pads = 0, count = 0;
-            for (size_t i = 0; i < n; i++) pads += row[i] == PAD;
-            while (used < pads) {
-                const cJSON *grid = cJSON_GetArrayItem(grids, grid_at++);
+            size_t n = unpadded(ids, mask, r, row), count = 0;
+            int g[16][3];
+            /* Each run of pads takes the next grid of its kind; those of videos one frame at a time. */
+            for (size_t i = 0; i < n;) {
+                if (row[i] != PAD && row[i] != VIDEO) {
+                    i++;
+                    continue;
+                }
+                int video = row[i] == VIDEO;
+                const cJSON *grid = cJSON_GetArrayItem(grids[video], grid_at[video]);
                 for (int k = 0; k < 3; k++) g[count][k] = cJSON_GetArrayItem(grid, k)->valueint;
-                used += (size_t)(g[count][0] * g[count][1] * g[count][2] / 4);
+                if (video && ++frame < g[count][0]) grid_at[video]--;
+                else frame = 0;
+                grid_at[video]++;
+                if (video) g[count][0] = 1;
+                i += (size_t)(g[count][0] * g[count][1] * g[count][2] / 4);
                 count++;
             }
             if (fore_mrope_positions(row, n, PAD, VIDEO, (const int(*)[3])g, count, NULL, 2, table, &delta, &err)) fail_msg("%s", err.text);
@@ -59,7 +67,7 @@ static void test_reference_positions(void **state) {
             assert_int_equal(delta, cJSON_GetArrayItem(fore_json_get(c, "rope_deltas"), r)->valueint);
         }
     }
-    assert_true(rows >= 20);
+    assert_true(rows >= 20 && videos >= 5);
     cJSON_Delete(tree);
 }
 
@@ -111,23 +119,48 @@ static void test_expansion(void **state) {
     (void)state;
     const int32_t ids[] = {1, PAD, 2, PAD, 3}, want[] = {1, PAD, PAD, PAD, 2, PAD, PAD, 3};
     const size_t pads[] = {3, 2};
+    const fore_pad picture = {PAD, "picture"};
     int32_t *out;
     size_t n;
     fore_error err;
-    assert_int_equal(fore_prompt_expand(ids, 5, PAD, pads, 2, 0, &out, &n, &err), 0);
+    assert_int_equal(fore_prompt_expand(ids, 5, picture, pads, 2, 0, &out, &n, &err), 0);
     assert_int_equal(n, 8);
     assert_memory_equal(out, want, sizeof want);
     int32_t *again; /* already expanded: as it is */
-    assert_int_equal(fore_prompt_expand(out, n, PAD, pads, 2, 8, &again, &n, &err), 0);
+    assert_int_equal(fore_prompt_expand(out, n, picture, pads, 2, 8, &again, &n, &err), 0);
     assert_int_equal(n, 8);
     assert_memory_equal(again, want, sizeof want);
     free(again);
     free(out);
-    expect(fore_prompt_expand(ids, 5, PAD, pads, 0, 0, &out, &n, &err), FORE_ERR_INVALID, &err, "places 2 pictures, none was given");
-    expect(fore_prompt_expand(ids, 5, PAD, pads, 1, 0, &out, &n, &err), FORE_ERR_INVALID, &err, "places 2 pictures, only 1 given");
-    expect(fore_prompt_expand(ids, 3, PAD, pads, 2, 0, &out, &n, &err), FORE_ERR_INVALID, &err, "2 pictures given, the prompt places only 1");
-    expect(fore_prompt_expand(ids, 5, PAD, pads, 2, 7, &out, &n, &err), FORE_ERR_LIMIT, &err, "8 tokens (5 of pictures), the context has 7");
+    expect(fore_prompt_expand(ids, 5, picture, pads, 0, 0, &out, &n, &err), FORE_ERR_INVALID, &err, "places 2 pictures, none was given");
+    expect(fore_prompt_expand(ids, 5, picture, pads, 1, 0, &out, &n, &err), FORE_ERR_INVALID, &err, "places 2 pictures, only 1 given");
+    expect(fore_prompt_expand(ids, 3, picture, pads, 2, 0, &out, &n, &err), FORE_ERR_INVALID, &err, "2 pictures given, the prompt places only 1");
+    expect(fore_prompt_expand(ids, 5, picture, pads, 2, 7, &out, &n, &err), FORE_ERR_LIMIT, &err, "8 tokens (5 of pictures), the context has 7");
     assert_null(out);
+}
+
+static const fore_video_words WORDS = {.start = "<s>", .pad = "<v>", .end = "<e>", .start_size = 3, .pad_size = 3, .end_size = 3};
+
+static void expect_text(const char *text, size_t videos, bool nested, const char *want) {
+    static const double one[] = {0.25, 1.75, 12345678.04}, two[] = {3};
+    const fore_video_times times[] = {{one, 3}, {two, 1}};
+    fore_buf out = {0};
+    fore_error err = {0};
+    fore_status s = fore_prompt_expand_videos(text, strlen(text), &WORDS, times, videos, 9, nested, &out, &err);
+    assert_string_equal(s ? err.text : out.data, want);
+    fore_buf_free(&out);
+}
+
+static void test_video_text(void **state) {
+    (void)state;
+    expect_text("a<s><v><e>b", 1, false, "a<0.2 seconds><s><v><e><1.8 seconds><s><v><e><12345678.0 seconds><s><v><e>b");
+    expect_text("a<s><v><e>b", 1, true, "a<s><0.2 seconds><s><v><e><1.8 seconds><s><v><e><12345678.0 seconds><s><v><e><e>b");
+    expect_text("<v><s><v>", 2, false,
+                "<0.2 seconds><s><v><e><1.8 seconds><s><v><e><12345678.0 seconds><s><v><e><s><3.0 seconds><s><v><e>"); /* nothing to open */
+    expect_text("<v>x<v>y<v>z<v>", 2, false, "<v>x<v>y<v>z<v>"); /* a pad a temporal patch is there */
+    expect_text("<v><v><v><v><v><v><v><v><v>", 2, false, "<v><v><v><v><v><v><v><v><v>"); /* all of them are */
+    expect_text("no", 1, false, "prompt: 1 video given, the prompt places 0; the template may not know videos");
+    expect_text("<v><v>", 1, false, "prompt: 1 video given, the prompt places 2; give the others or take their pads out of the text");
 }
 
 typedef struct fixture {
@@ -243,7 +276,7 @@ static void test_refused_splices(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference_positions), cmocka_unit_test(test_touching_pictures), cmocka_unit_test(test_refused_positions),
-        cmocka_unit_test(test_expansion),           cmocka_unit_test(test_splice),            cmocka_unit_test(test_refused_splices),
+        cmocka_unit_test(test_expansion), cmocka_unit_test(test_video_text),           cmocka_unit_test(test_splice),            cmocka_unit_test(test_refused_splices),
     };
     return cmocka_run_group_tests_name("multimodal", tests, open_network, close_network);
 }
