@@ -18,7 +18,7 @@
 #include "model/tower.h"
 #include "model/tower_windows.h"
 #include "multimodal/mrope.h"
-#include "support/golden.h"
+#include "support/answer.h"
 #include "text/template.h"
 
 #define QWEN2_5 FORE_DATA "/qwen2_5/"
@@ -113,6 +113,76 @@ static void test_refused_positions(void **state) {
     int32_t table[9], delta;
     fore_error err = {0};
     assert_int_equal(fore_mrope_positions(two, 3, IMAGE, VIDEO, other, 2, times, 2, table, &delta, &err), FORE_ERR_INVALID);
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+/* A video and a picture, given as patches, in a session: as the reference has it, in chunks of every size and in every set; and the
+ * same frames at another pace are another video. */
+static void test_request(void **state) {
+    (void)state;
+    static const double times[] = {0.4, 1.2, 2.0}, slower[] = {0.4, 3.2, 6.0};
+    static answer base, other;
+    const fore_kern *kerns[8];
+    int sets = fore_kern_list(kerns);
+    for (int k = 0; k < sets; k++) {
+        const fore_model_options options = {.isa = kerns[k]->name};
+        subject s = subject_open(QWEN2_5 "tied_f32", &options, 512);
+        prompt p;
+        prompt_open(&p, QWEN2_5 "tied_f32/golden_video.safetensors");
+        assert_true(p.video_count == 1 && p.image_count == 1);
+        p.videos[0].times = times;
+        fore_request r;
+        fore_request_init(&r, s.model);
+        r.ids = p.ids;
+        r.id_count = p.n;
+        r.images = p.images;
+        r.image_count = p.image_count;
+        r.videos = p.videos;
+        r.video_count = p.video_count;
+        fore_trace *t;
+        fore_error err = {0};
+        if (fore_session_trace(s.session, &r, &t, &err)) fail_msg("%s", err.text);
+        assert_memory_equal(t->positions, golden_i32(&p.g, "position_ids", 3 * p.n), 3 * p.n * sizeof(int32_t));
+        assert_int_equal(t->delta, *golden_i32(&p.g, "rope_delta", 1));
+        golden_compare(&p.g, "inputs_embeds", t->embeddings, p.n * (size_t)t->hidden, 1e-4);
+        golden_compare(&p.g, "logits", t->logits, p.n * (size_t)t->vocab, 1e-4);
+        fore_trace_free(t);
+        r.sampling = (fore_sampling){.top_p = 1, .repetition_penalty = 1};
+        r.ignore_eos = true;
+        r.max_tokens = 40;
+        static const int chunks[] = {0, 1, 5};
+        for (int i = 0; i < 3; i++) {
+            r.prefill_chunk = chunks[i];
+            answer_run(s.session, &r, k || i ? &other : &base);
+            if (k || i) answer_same(&base, &other, kerns[k]->name);
+        }
+        assert_memory_equal(base.ids, golden_i32(&p.g, "decode.tokens", 6), 6 * sizeof(int32_t));
+        /* One pad for each temporal patch; and a longer prompt, of which the session has the beginning unless the pace is another. */
+        int32_t *longer = malloc((p.n + 1) * sizeof *longer);
+        size_t n = 0;
+        for (size_t i = 0, pads = 0; i < p.n; i++) {
+            bool pad = p.ids[i] == s.model->network.config.video_token_id;
+            if (!pad || pads++ < 3) longer[n++] = p.ids[i];
+        }
+        longer[n++] = 7;
+        r.max_tokens = 1;
+        answer_run(s.session, &r, &other);
+        r.ids = longer;
+        r.id_count = n;
+        answer_run(s.session, &r, &other);
+        assert_true(other.stats.reused_tokens >= p.n);
+        p.videos[0].times = slower;
+        answer_run(s.session, &r, &other);
+        assert_int_equal(other.stats.reused_tokens, 0);
+        free(longer);
+        fore_video frames = {.frames = p.images, .frame_count = 1, .fps = 2};
+        r.videos = &frames;
+        assert_int_equal(fore_session_begin(s.session, &r, &err), FORE_ERR_UNSUPPORTED);
+        assert_non_null(strstr(err.text, "videos as frames and files are not supported for model_type qwen2_5_vl; give the frames as pictures"));
+        prompt_close(&p);
+        subject_close(&s);
+    }
 }
 
 /* ---- the tower --------------------------------------------------------------------------------------------------- */
@@ -270,7 +340,7 @@ static void test_template(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_positions), cmocka_unit_test(test_refused_positions), cmocka_unit_test(test_video),
+        cmocka_unit_test(test_positions), cmocka_unit_test(test_refused_positions), cmocka_unit_test(test_request), cmocka_unit_test(test_video),
         cmocka_unit_test(test_windows),   cmocka_unit_test(test_pictures),          cmocka_unit_test(test_template),
     };
     return cmocka_run_group_tests_name("golden/qwen2_5", tests, NULL, NULL);
