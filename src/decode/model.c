@@ -128,17 +128,12 @@ static void note_dtypes(fore_model *m) {
 static fore_status check_processor(const fore_model *m, fore_error *err) {
     if (!m->network.config.has_vision) return FORE_OK;
     const fore_vision_config *v = &m->network.config.vision;
-    const fore_processor *both[2] = {&m->processor, &m->video_processor.frame};
-    for (int i = 0; i < 2; i++) {
-        const fore_processor *p = both[i];
-        if (p->patch_size == v->patch_size && p->temporal_patch_size == v->temporal_patch_size && p->merge_size == v->spatial_merge_size)
-            continue;
-        return fore_fail(err, FORE_ERR_FORMAT,
-                         "%s: the %s processor's patch, temporal and merge sizes are %d, %d, %d; the vision tower's are %d, %d, %d", m->dir,
-                         i ? "video" : "picture", p->patch_size, p->temporal_patch_size, p->merge_size, v->patch_size, v->temporal_patch_size,
-                         v->spatial_merge_size);
-    }
-    return FORE_OK;
+    const fore_processor *p = &m->processor;
+    if (p->patch_size == v->patch_size && p->temporal_patch_size == v->temporal_patch_size && p->merge_size == v->spatial_merge_size)
+        return FORE_OK;
+    return fore_fail(err, FORE_ERR_FORMAT,
+                     "%s: the picture processor's patch, temporal and merge sizes are %d, %d, %d; the vision tower's are %d, %d, %d", m->dir,
+                     p->patch_size, p->temporal_patch_size, p->merge_size, v->patch_size, v->temporal_patch_size, v->spatial_merge_size);
 }
 
 /* The draft head, unless the caller does not want it. */

@@ -207,6 +207,18 @@ static fore_status measure_image(const fore_model *m, const fore_request *r, siz
     return FORE_OK;
 }
 
+/* The frames that the video processor makes must be those that the tower reads; said when a video comes, as checkpoints with odd
+ * settings read pictures all the same. */
+static fore_status check_video_processor(const fore_model *m, fore_error *err) {
+    const fore_vision_config *v = &m->network.config.vision;
+    const fore_processor *p = &m->video_processor.frame;
+    if (p->patch_size == v->patch_size && p->temporal_patch_size == v->temporal_patch_size && p->merge_size == v->spatial_merge_size)
+        return FORE_OK;
+    return fore_fail(err, FORE_ERR_FORMAT,
+                     "%s: the video processor's patch, temporal and merge sizes are %d, %d, %d; the vision tower's are %d, %d, %d", m->dir,
+                     p->patch_size, p->temporal_patch_size, p->merge_size, v->patch_size, v->temporal_patch_size, v->spatial_merge_size);
+}
+
 /* The videos of a request, sampled, and what is known of their temporal patches. */
 typedef struct clips {
     fore_video_times *times; /* [video_count] owned, their seconds too */
@@ -401,6 +413,7 @@ fore_status fore_prepare(const fore_model *m, const fore_request *r, size_t limi
     out->videos = calloc(videos, sizeof *out->videos);
     if (!c.times || !seen || !pads || !out->videos) s = fore_fail_nomem(err, "the pictures' table");
     for (size_t i = 0; i < r->image_count && !s; i++) s = measure_image(m, r, i, &seen[i], &pads[i], err);
+    if (!s && r->video_count) s = check_video_processor(m, err);
     for (size_t i = 0; i < r->video_count && !s; i++) s = measure_video(m, r, i, out, &c, err);
     if (!s) s = expand(m, r, limit, pads, &c, out, err);
     if (!s) s = place_images(m, r, out, seen, pads, &c, err);

@@ -318,7 +318,7 @@ static fore_status convert(fore_video_reader *r, fore_pixels *out, fore_error *e
     fore_status s = fore_encoded_check(&shape, f->width > 0 ? (uint64_t)f->width : 0, f->height > 0 ? (uint64_t)f->height : 0, err);
     if (!s) s = fore_pixels_new(f->width, f->height, out, err);
     if (s) return s;
-    const int wanted[5] = {f->width, f->height, f->format, f->colorspace, f->color_range};
+    const int wanted[5] = {f->width, f->height, f->format, (int)f->colorspace, (int)f->color_range};
     if (!r->scaler || memcmp(wanted, r->scaled, sizeof wanted) != 0) {
         /* The same bits whatever the processor. */
         const int flags = SWS_BILINEAR | SWS_ACCURATE_RND | SWS_BITEXACT;
@@ -326,7 +326,7 @@ static fore_status convert(fore_video_reader *r, fore_pixels *out, fore_error *e
         r->scaler = r->sws_getContext(f->width, f->height, f->format, f->width, f->height, AV_PIX_FMT_RGB24, flags, NULL, NULL, NULL);
         memcpy(r->scaled, wanted, sizeof wanted);
         if (r->scaler) {
-            const int *from = r->sws_getCoefficients(f->colorspace), *to = r->sws_getCoefficients(SWS_CS_DEFAULT);
+            const int *from = r->sws_getCoefficients((int)f->colorspace), *to = r->sws_getCoefficients(SWS_CS_DEFAULT);
             r->sws_setColorspaceDetails(r->scaler, from, f->color_range == AVCOL_RANGE_JPEG, to, 1, 0, 1 << 16, 1 << 16);
         }
     }

@@ -330,8 +330,56 @@ static void test_reuse(void **state) {
     subject_close(&b);
 }
 
+/* What a request with videos can have wrong, each with its message; the session goes on. */
+static void test_refused(void **state) {
+    (void)state;
+    static clip shown;
+    static answer a;
+    static const float patches[2 * 4 * 1536];
+    static const double times[] = {0.5, 1.5}, bad[] = {0.5, NAN};
+    open_clip(&shown, "wide", 4);
+    subject s = subject_open("models/tiny", NULL, 512);
+    const fore_video good = {.frames = shown.frames, .frame_count = 4, .fps = 2};
+    static const char one[] = "[{\"role\":\"user\",\"content\":[{\"type\":\"video\"}]}]";
+    for (int i = 0;; i++) {
+        fore_request r;
+        fore_error err = {0};
+        fore_request_init(&r, s.model);
+        fore_video videos[2] = {good, good};
+        r.messages = one;
+        r.videos = videos;
+        r.video_count = 1;
+        r.max_tokens = 2;
+        const char *part = NULL;
+        switch (i) {
+        case 0: r.video_count = 0, part = "it places 1 video frame group, none was given"; break;
+        case 1: r.video_count = 2, part = "2 videos given, the prompt places 1"; break;
+        case 2: r.messages = NULL, r.prompt = "x", part = "1 video given, the prompt places 0; the template may not know videos"; break;
+        case 3: r.limits.video_count = 1, r.video_count = 2, part = "2 videos, the limit is 1"; break;
+        case 4: r.limits.video_frames = 3, part = "4 frames, the limit is 3"; break;
+        case 5: videos[0] = (fore_video){.patches = patches, .grid = {2, 2, 2}}, part = "needs the seconds of each of its 2"; break;
+        case 6: videos[0] = (fore_video){.patches = patches, .grid = {2, 2, 2}, .times = bad}, part = "needs the seconds"; break;
+        case 7: videos[0] = (fore_video){.patches = patches, .grid = {2, 1, 4}, .times = times}, part = "grid 2x1x4 is out of range"; break;
+        case 8: videos[0] = (fore_video){.patches = patches, .grid = {1 << 20, 2, 2}, .times = times}, part = "is out of range"; break;
+        case 9: s.model->video_processor.frame.patch_size = 14, part = "video processor's patch, temporal and merge sizes are 14, 2, 2"; break;
+        case 10: s.model->video_processor.frame.patch_size = 16, videos[0].times = times, videos[0].frame_count = 2; break;
+        case 11: videos[0] = (fore_video){.patches = patches, .grid = {2, 2, 2}, .times = times}; break;
+        default:
+            close_clip(&shown);
+            subject_close(&s);
+            return;
+        }
+        if (!part) {
+            answer_run(s.session, &r, &a);
+            assert_int_equal(a.stats.videos, 1);
+            continue;
+        }
+        if (!fore_session_begin(s.session, &r, &err) || !strstr(err.text, part)) fail_msg("case %d: \"%s\", not \"%s\"", i, err.text, part);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_logits), cmocka_unit_test(test_prompts), cmocka_unit_test(test_promise),
-                                       cmocka_unit_test(test_reuse)};
+                                       cmocka_unit_test(test_reuse),  cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests_name("video", tests, NULL, NULL);
 }
