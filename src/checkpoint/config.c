@@ -170,14 +170,15 @@ static fore_status read_parts(const layout *l, const char *what, fore_arena *are
     fore_config_read_text(&text, l->family, arena, &out->text);
     if (text.status) return text.status;
     fore_config_part top = {.object = l->top, .section = "", .what = what, .err = err};
-    if (!l->text_only) out->text.tie_word_embeddings = fore_config_bool(&top, "tie_word_embeddings", false);
+    bool tied = l->family->inner_tie && out->text.tie_word_embeddings;
+    if (!l->text_only) out->text.tie_word_embeddings = fore_config_bool(&top, "tie_word_embeddings", false) || tied;
     if (inner && l->family->draft_head && !out->text.mtp_num_hidden_layers)
         out->text.mtp_num_hidden_layers = fore_config_mtp_layers(&top);
     if (top.status) return top.status;
     out->has_vision = l->vision != NULL;
     if (l->vision) {
         fore_config_part vision = {.object = l->vision, .section = "vision_config", .what = what, .err = err};
-        fore_config_read_vision(&vision, l->family, &out->vision);
+        fore_config_read_vision(&vision, l->family, arena, &out->vision);
         fore_config_check(&vision, out->vision.out_hidden_size == out->text.hidden_size,
                           "out_hidden_size differs from the hidden_size of the text model");
         if (vision.status) return vision.status;

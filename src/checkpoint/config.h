@@ -1,4 +1,4 @@
-/* config.json of the Qwen3.5, Qwen3-VL and Qwen3 families: nested (text_config, vision_config) and flat (text-only) forms,
+/* config.json of the Qwen3.5, Qwen3-VL, Qwen3 and Qwen2.5-VL families: nested (text_config, vision_config) and flat (text-only) forms,
  * defaults of the reference classes (transformers configuration_qwen3_5.py and its siblings). Names are those of the file. Every
  * size is checked to be positive and small enough that products of two fit in 63 bits. */
 #ifndef FORE_CHECKPOINT_CONFIG_H
@@ -21,7 +21,9 @@ typedef struct fore_text_config {
     const bool *sparse;  /* [num_hidden_layers] the layers with experts; NULL: none */
     bool norm_topk_prob; /* the picked experts' weights are divided by their sum */
     int num_attention_heads, num_key_value_heads, head_dim;
-    bool attention_bias;
+    bool attention_bias;     /* of queries, keys and values */
+    bool output_bias;        /* of attention's output */
+    bool qk_norm;            /* each head's query and key are normed */
     bool output_gate;        /* attention's output is gated; q_proj then has the gate's rows too */
     bool zero_centred_norms; /* the files hold a norm's gain - 1 */
     float rms_norm_eps;
@@ -33,6 +35,7 @@ typedef struct fore_text_config {
     int rotary_dim;       /* int(head_dim * partial_rotary_factor), even */
     int mrope_section[3]; /* sums to rotary_dim / 2; without the key: as the reference's default acts on this size; all time
                            * in a family without pictures */
+    bool mrope_blocks; /* frequencies follow time, rows, columns in three blocks of these sizes; else interleaved */
     bool tie_word_embeddings; /* of the object that counts: top level for VLM, own level for text-only */
     int max_position_embeddings;
     int mtp_num_hidden_layers; /* 0: no head declared */
@@ -48,7 +51,13 @@ enum { FORE_CONFIG_EOS = 16, FORE_CONFIG_DEEPSTACK = 64 };
 
 typedef struct fore_vision_config {
     int depth, hidden_size, intermediate_size, num_heads, in_channels, patch_size, temporal_patch_size, spatial_merge_size;
-    int out_hidden_size, num_position_embeddings;
+    int out_hidden_size;
+    int num_position_embeddings; /* 0: no learned positions */
+    /* The towers of Qwen2.5-VL: RMSNorm, a gated MLP, no learned positions; most blocks look at windows alone. */
+    bool gated;
+    int window_size; /* pixels of a window's side, a patch merged at least; 0: there are no windows */
+    const bool *full_attention; /* [depth] the blocks that look at all of a frame; NULL: every one */
+    int tokens_per_second; /* positions that a second of a video takes; 0: each of its frames is a picture */
     double rope_theta; /* 10000 */
     /* Blocks after which a merger of their own makes rows that are added after the first decoder layers; increasing. */
     int deepstack_visual_indexes[FORE_CONFIG_DEEPSTACK], deepstack_count;

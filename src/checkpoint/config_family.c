@@ -4,22 +4,23 @@
 #include <stddef.h>
 #include <string.h>
 
-const char fore_family_list[] = "supported: model_type qwen3_5, qwen3_5_moe, qwen3_vl and qwen3_vl_moe, and the text-only "
+const char fore_family_list[] = "supported: model_type qwen3_5, qwen3_5_moe, qwen3_vl, qwen3_vl_moe and qwen2_5_vl, and the text-only "
                                 "qwen3_5_text, qwen3_5_moe_text, qwen3, qwen3_moe and qwen3_next";
 
 /* What two rows share. */
 #define QWEN3_5                                                                                                        \
-    .linear = true, .output_gate = true, .zero_centred_norms = true, .draft_head = true, .mrope = true,                 \
+    .linear = true, .output_gate = true, .zero_centred_norms = true, .qk_norm = true, .draft_head = true, .mrope = true, \
     .vocab_size = 248320, .num_attention_heads = 16, .head_dim = 256, .max_position_embeddings = 32768,                 \
     .rope_theta = 10000, .partial_rotary_factor = 0.25, .mrope_section = {11, 11, 10}, .eos = 248044, .image = 248056,  \
     .video = 248057, .vision_start = 248053, .vision_end = 248054
 #define QWEN3_VL                                                                                                       \
-    .mrope = true, .deepstack = true, .vocab_size = 151936, .max_position_embeddings = 128000, .rope_theta = 500000,    \
+    .mrope = true, .deepstack = true, .qk_norm = true, .vocab_size = 151936, .max_position_embeddings = 128000,         \
+    .rope_theta = 500000,                                                                                               \
     .partial_rotary_factor = 1, .mrope_section = {24, 20, 20}, .eos = -1, .image = 151655, .video = 151656,             \
     .vision_start = 151652, .vision_end = 151653
 #define QWEN3                                                                                                          \
-    .vocab_size = 151936, .max_position_embeddings = 32768, .rope_theta = 10000, .eos = -1, .image = -1, .video = -1,   \
-    .vision_start = -1, .vision_end = -1
+    .qk_norm = true, .vocab_size = 151936, .max_position_embeddings = 32768, .rope_theta = 10000, .eos = -1,            \
+    .image = -1, .video = -1, .vision_start = -1, .vision_end = -1
 
 static const fore_family families[] = {
     {.model_type = "qwen3_5", .text_type = "qwen3_5_text", .whole = {"Qwen3_5ForConditionalGeneration", "Qwen3_5Model"},
@@ -38,6 +39,13 @@ static const fore_family families[] = {
      .moe = true, .dense_layers = true, .fixed_topk = true, .hidden_size = 2048, .intermediate_size = 5632,
      .num_hidden_layers = 24, .num_attention_heads = 16, .num_key_value_heads = 16, .num_experts = 60,
      .num_experts_per_tok = 4, .moe_intermediate_size = 1408},
+    {.model_type = "qwen2_5_vl", .text_type = "qwen2_5_vl_text",
+     .whole = {"Qwen2_5_VLForConditionalGeneration", "Qwen2_5_VLModel"}, .text_only = {"Qwen2_5_VLTextModel"}, .mrope = true,
+     .mrope_blocks = true, .qkv_bias = true, .windows = true, .inner_tie = true, .vocab_size = 152064, .hidden_size = 8192,
+     .intermediate_size = 29568, .num_hidden_layers = 80, .num_attention_heads = 64, .num_key_value_heads = 8,
+     .max_position_embeddings = 32768, .rms_norm_eps = 1e-5, .rope_theta = 1000000, .partial_rotary_factor = 1,
+     .mrope_section = {16, 24, 24}, .eos = 151645, .image = 151655, .video = 151656, .vision_start = 151652,
+     .vision_end = 151653},
     {.text_type = "qwen3", .text_only = {"Qwen3ForCausalLM", "Qwen3Model"}, QWEN3, .partial_rotary_factor = 1,
      .hidden_size = 4096, .intermediate_size = 22016, .num_hidden_layers = 32, .num_attention_heads = 32,
      .num_key_value_heads = 32, .head_dim = 128},

@@ -156,7 +156,8 @@ static void read_layers(fore_config_part *p, const fore_family *f, fore_arena *a
 
 /* ---- rotary embedding -------------------------------------------------------------------------------------------- */
 
-static void read_section(fore_config_part *rope, const int usual[3], int half, int section[3]) {
+static void read_section(fore_config_part *rope, const fore_family *f, int half, int section[3]) {
+    const int *usual = f->mrope_section;
     const cJSON *list = fore_json_get(rope->object, "mrope_section");
     int sum = 0, given[3];
     if (rope->status) return;
@@ -171,6 +172,11 @@ static void read_section(fore_config_part *rope, const int usual[3], int half, i
         fore_config_check(rope, i == 3 && sum == half,
                           "mrope_section: expected three whole numbers whose sum is half the rotary dimensions");
         if (!rope->status) memcpy(section, given, sizeof given);
+        return;
+    }
+    if (f->mrope_blocks) {
+        fore_config_check(rope, usual[0] + usual[1] + usual[2] == half, "mrope_section: expected it, for heads of this size have no usual one");
+        memcpy(section, usual, 3 * sizeof *section);
         return;
     }
     /* The reference takes frequency 3i+1 for rows while i < section[1] and 3i+2 for columns while i < section[2], as far
@@ -211,7 +217,7 @@ static void read_rope(fore_config_part *p, const fore_family *f, fore_text_confi
         fore_config_check(&rope, t->rotary_dim > 0 && t->rotary_dim % 2 == 0,
                           "head_dim * partial_rotary_factor: expected an even number");
     }
-    if (f->mrope) read_section(&rope, f->mrope_section, t->rotary_dim / 2, t->mrope_section);
+    if (f->mrope) read_section(&rope, f, t->rotary_dim / 2, t->mrope_section);
     else t->mrope_section[0] = t->rotary_dim / 2; /* the axes of text are equal, so this is plain rope */
     p->status = rope.status;
 }
@@ -222,9 +228,15 @@ void fore_config_read_text(fore_config_part *p, const fore_family *family, fore_
     out->output_gate = family->output_gate;
     out->zero_centred_norms = family->zero_centred_norms;
     out->linear_by_key_head = family->by_key_head;
-    out->attention_bias = fore_config_bool(p, "attention_bias", false);
+    out->qk_norm = family->qk_norm;
+    out->mrope_blocks = family->mrope_blocks;
+    out->attention_bias = out->output_bias = fore_config_bool(p, "attention_bias", false);
+    if (family->qkv_bias) {
+        out->attention_bias = true;
+        out->output_bias = false;
+    }
     out->tie_word_embeddings = fore_config_bool(p, "tie_word_embeddings", false);
-    double eps = fore_config_number(p, "rms_norm_eps", 1e-6);
+    double eps = fore_config_number(p, "rms_norm_eps", family->rms_norm_eps > 0 ? family->rms_norm_eps : 1e-6);
     fore_config_check(p, eps > 0 && eps < 1, "rms_norm_eps: expected a number between 0 and 1");
     out->rms_norm_eps = (float)eps;
     if (family->draft_head) out->mtp_num_hidden_layers = fore_config_mtp_layers(p);

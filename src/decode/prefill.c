@@ -115,6 +115,7 @@ fore_status fore_session_prefill(fore_session *s, const fore_request *r, const f
         .digests = (const uint8_t(*)[32])p->digests,
         .pad_counts = p->pads,
         .images = p->images,
+        .times = p->times,
     };
     st = fore_splice_init(&s->model->network, &in, splice, err);
     if (!st) st = fore_splice_skip(splice, p->ids, reused, err);

@@ -85,6 +85,23 @@ static const char *word(const fore_model *m, int32_t id, size_t *size) {
     return id < 0 ? NULL : fore_tokenizer_piece(m->tokenizer, id, size);
 }
 
+/* The text with a pad for each temporal patch where it has one for each video: what families with absolute time read. */
+static fore_status repeat_pads(const char *text, size_t size, const char *pad, size_t pad_size, const fore_video_times *times, size_t videos,
+                               fore_buf *out, fore_error *err) {
+    const char *end = text + size, *at;
+    size_t found = 0, video = 0;
+    for (const char *p = text; pad_size && (at = memmem(p, (size_t)(end - p), pad, pad_size)); p = at + pad_size) found++;
+    fore_status s = FORE_OK;
+    while (!s && found && found == videos && (at = memmem(text, (size_t)(end - text), pad, pad_size))) {
+        s = fore_buf_append(out, text, (size_t)(at - text));
+        for (size_t i = 0; i < times[video].count && !s; i++) s = fore_buf_append(out, pad, pad_size);
+        text = at + pad_size;
+        video++;
+    }
+    if (!s) s = fore_buf_append(out, text, (size_t)(end - text));
+    return s ? fore_fail_nomem(err, "the expanded prompt") : FORE_OK;
+}
+
 /* The text with the times and pads of the request's videos; *size as well. times: of each video. */
 static fore_status place_videos(const fore_model *m, const fore_request *r, const fore_video_times *times, const char *text, size_t *size,
                                 size_t tokens, fore_buf *out, fore_error *err) {
@@ -95,7 +112,9 @@ static fore_status place_videos(const fore_model *m, const fore_request *r, cons
     w.end = word(m, c->vision_end_token_id, &w.end_size);
     if (!w.start || !w.pad || !w.end)
         return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: its tokenizer has no tokens for videos", m->dir);
-    fore_status s = fore_prompt_expand_videos(text, *size, &w, times, r->video_count, tokens, r->nested_videos, out, err);
+    fore_status s = c->vision.tokens_per_second
+                        ? repeat_pads(text, *size, w.pad, w.pad_size, times, r->video_count, out, err)
+                        : fore_prompt_expand_videos(text, *size, &w, times, r->video_count, tokens, r->nested_videos, out, err);
     if (!s) *size = out->size;
     return s;
 }
@@ -223,12 +242,26 @@ static fore_status check_patches(const fore_model *m, const fore_request *r, siz
         if (v->grid[k] < 1 || v->grid[k] > 1 << 14 || (k && v->grid[k] % merge))
             return fore_fail(err, FORE_ERR_INVALID, "video %zu: grid %dx%dx%d is out of range, or does not divide by the merge size %d", i + 1,
                              v->grid[0], v->grid[1], v->grid[2], merge);
-    if (r->ids) return FORE_OK;
+    if (r->ids) return FORE_OK; /* its times, if there are any, are the caller's to know */
     for (int t = 0; t < v->grid[0]; t++)
         if (!v->times || !isfinite(v->times[t]) || v->times[t] < 0)
             return fore_fail(err, FORE_ERR_INVALID, "video %zu: given as patches, it needs the seconds of each of its %d temporal patches", i + 1,
                              v->grid[0]);
     return FORE_OK;
+}
+
+/* Positions from one temporal patch of video i to the next, where time is absolute; without times a patch has a second. */
+static float interval_of(const fore_model *m, const fore_video *v, const fore_video_times *times) {
+    size_t n = times->count;
+    double seconds = v->times && n > 1 ? (times->seconds[n - 1] - times->seconds[0]) / (double)(n - 1) : 1;
+    return (float)m->network.config.vision.tokens_per_second * (float)seconds;
+}
+
+/* The same patches at another pace are another video. */
+static void digest_pace(float interval, const int grid[3], uint8_t digest[FORE_DIGEST]) {
+    float mix[1 + FORE_DIGEST / sizeof(float)] = {interval};
+    memcpy(mix + 1, digest, FORE_DIGEST);
+    fore_patches_digest(mix, sizeof mix / sizeof *mix, grid, digest);
 }
 
 /* Takes the frames of video i, or its patches; adds its steps. */
@@ -260,6 +293,7 @@ static fore_status measure_video(const fore_model *m, const fore_request *r, siz
         size_t patches = (size_t)to->grid[1] * (size_t)to->grid[2], floats = patches * (size_t)m->network.tower.patch_embed.K;
         if (v->patches) fore_patches_digest(v->patches + step * floats, floats, to->grid, to->digest);
         else fore_frames_digest(f, step * temporal, temporal, to->digest);
+        if (m->network.config.vision.tokens_per_second) digest_pace(interval_of(m, v, &c->times[i]), to->grid, to->digest);
         pads[c->count++] = patches / (merge * merge);
         c->tokens += patches / (merge * merge);
     }
@@ -307,6 +341,11 @@ static fore_status check_images(const fore_model *m, const fore_request *r, fore
                          "tower that was trained with this text model", m->dir,
                          r->image_count ? r->image_count : r->video_count, r->image_count ? "picture" : "video",
                          (r->image_count ? r->image_count : r->video_count) == 1 ? " was" : "s were");
+    for (size_t i = 0; i < r->video_count && m->network.config.vision.tokens_per_second; i++)
+        if (!r->videos[i].patches)
+            return fore_fail(err, FORE_ERR_UNSUPPORTED,
+                             "%s: videos as frames and files are not supported for model_type %s; give the frames as pictures, or the video as patches",
+                             m->dir, m->network.config.model_type);
     if (r->limits.image_count > 0 && r->image_count > (size_t)r->limits.image_count)
         return fore_fail(err, FORE_ERR_LIMIT, "request: %zu pictures, the limit is %d", r->image_count, r->limits.image_count);
     return FORE_OK;
@@ -322,7 +361,9 @@ static fore_status place_images(const fore_model *m, const fore_request *r, fore
     out->pads = calloc(room, sizeof *out->pads);
     out->starts = calloc(room, sizeof *out->starts);
     out->origins = calloc(room, sizeof *out->origins);
-    if (!out->grids || !out->digests || !out->pads || !out->starts || !out->origins) return fore_fail_nomem(err, "the pictures' table");
+    if (config->vision.tokens_per_second) out->times = calloc(room, sizeof *out->times);
+    if (!out->grids || !out->digests || !out->pads || !out->starts || !out->origins || (config->vision.tokens_per_second && !out->times))
+        return fore_fail_nomem(err, "the pictures' table");
     for (size_t i = 0; i < out->n && out->images < all; i++) {
         bool video = out->ids[i] == config->video_token_id;
         if (!video && out->ids[i] != config->image_token_id) continue;
@@ -334,6 +375,8 @@ static fore_status place_images(const fore_model *m, const fore_request *r, fore
         out->pads[k] = pads;
         out->starts[k] = i;
         out->origins[k] = from->origin;
+        if (out->times && video)
+            out->times[k] = (fore_mrope_time){true, (int)from->origin.step, interval_of(m, &r->videos[from->origin.index], &c->times[from->origin.index])};
         *(video ? &out->video_pads : &out->picture_pads) += pads;
         i += pads - 1;
     }
@@ -388,6 +431,7 @@ void fore_prepared_free(fore_prepared *p) {
     free(p->pads);
     free(p->starts);
     free(p->origins);
+    free(p->times);
     for (size_t i = 0; p->videos && i < p->video_count; i++) fore_frames_free(&p->videos[i]);
     free(p->videos);
     *p = (fore_prepared){0};

@@ -22,6 +22,7 @@ typedef struct fore_prepared {
     size_t *pads;                        /* [images] merged patches; owned */
     size_t *starts;                      /* [images] index of the first pad in ids; owned */
     fore_origin *origins;                /* [images]; owned */
+    fore_mrope_time *times;              /* [images]; owned; NULL: the family has no absolute time */
     size_t images;                       /* pictures and temporal patches, in the order of the prompt */
     fore_frames *videos;                 /* [video_count] the frames that are seen (none of a video of patches); owned */
     size_t video_count;

@@ -66,6 +66,11 @@ static const struct leaf {
     {"attn.proj.weight", LINEAR},
     {"linear_fc1.weight", LINEAR}, /* of blocks and mergers */
     {"linear_fc2.weight", LINEAR},
+    {"mlp.gate_proj.weight", LINEAR},
+    {"mlp.up_proj.weight", LINEAR},
+    {"mlp.down_proj.weight", LINEAR},
+    {"merger.mlp.0.weight", LINEAR},
+    {"merger.mlp.2.weight", LINEAR},
     {"patch_embed.proj.weight", PATCHES},
     {"pos_embed.weight", POSITIONS},
 };

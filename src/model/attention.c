@@ -36,7 +36,7 @@ static void prepare_task(void *context, int first, int rows, int worker) {
     int D = t->head_dim, H = t->num_attention_heads, K = t->num_key_value_heads, half = t->rotary_dim / 2;
     size_t q_head = query_stride(t), q_row = (size_t)H * q_head, kv_row = (size_t)K * (size_t)D;
     float *q = j->q + (size_t)first * q_row, *k = j->k + (size_t)first * kv_row;
-    for (int r = 0; r < rows; r++) {
+    for (int r = 0; r < rows && j->layer->q_norm; r++) {
         float *qr = q + (size_t)r * q_row, *kr = k + (size_t)r * kv_row;
         if (first + r >= p->from) kern->rms_norm(qr, q_head, qr, q_head, j->layer->q_norm, H, D, t->rms_norm_eps);
         kern->rms_norm(kr, (size_t)D, kr, (size_t)D, j->layer->k_norm, K, D, t->rms_norm_eps);

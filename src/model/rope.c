@@ -3,7 +3,9 @@
 
 #include "kernels/kern.h"
 
-static int axis_of(const int section[3], int i) {
+static int axis_of(const fore_text_config *text, int i) {
+    const int *section = text->mrope_section;
+    if (text->mrope_blocks) return i < section[0] ? 0 : i < section[0] + section[1] ? 1 : 2;
     if (i % 3 == 1 && i < 3 * section[1]) return 1;
     if (i % 3 == 2 && i < 3 * section[2]) return 2;
     return 0;
@@ -14,7 +16,7 @@ void fore_rope_text(const fore_text_config *text, const float *inv_freq, const i
     for (int t = 0; t < T; t++)
         for (int i = 0; i < half; i++) {
             size_t at = (size_t)t * (size_t)half + (size_t)i;
-            fore_sincosf((float)positions[axis_of(text->mrope_section, i)][t] * inv_freq[i], &sin[at], &cos[at]);
+            fore_sincosf((float)positions[axis_of(text, i)][t] * inv_freq[i], &sin[at], &cos[at]);
         }
 }
 

@@ -1,11 +1,11 @@
-/* Rotary angles of T rows: interleaved M-RoPE for text, row/column for the vision tower. */
+/* Rotary angles of T rows: M-RoPE for text, row/column for the vision tower. */
 #ifndef FORE_MODEL_ROPE_H
 #define FORE_MODEL_ROPE_H
 
 #include "checkpoint/config.h"
 
 /* cos, sin [T, rotary_dim/2]: frequency i follows axis h if i%3==1 and i < 3*section[1], axis w if i%3==2 and
- * i < 3*section[2], else axis t. Equal axes give plain rope, to the bit. inv_freq [rotary_dim/2]. */
+ * i < 3*section[2], else axis t; with mrope_blocks: axis t if i < section[0], h for the next section[1], then w. Equal axes give plain rope, to the bit. inv_freq [rotary_dim/2]. */
 void fore_rope_text(const fore_text_config *text, const float *inv_freq, const int32_t *const positions[3], int T, float *cos, float *sin);
 /* cos, sin [2*count]: the row's angles, then the column's. inv_freq [count]. */
 void fore_rope_patch(const float *inv_freq, int count, int row, int column, float *cos, float *sin);

@@ -7,6 +7,7 @@
 
 #include "model/profile.h"
 #include "model/rope.h"
+#include "model/tower_windows.h"
 
 /* Rows that a task takes through a whole block: what it keeps of them, WORK floats, stays in the second cache, and the
  * weights, which every task reads, are shared by as many rows as that allows. */
@@ -21,6 +22,8 @@ typedef struct tower_pass {
     float *rows;     /* the result */
     const fore_merger *merger; /* at hand, and the part of a row that it makes */
     size_t part;
+    fore_windows windows; /* of a tower that has them: rows are in their order. Else all 0 */
+    bool within;          /* the attention at hand is within windows */
     int h, w, frame; /* patches down, across, and of one frame */
     int tasks;       /* of row blocks */
     size_t P;        /* patches in all */
@@ -28,17 +31,21 @@ typedef struct tower_pass {
     float *x;        /* [P,C] the residual */
     float *q, *o;    /* [P,C] queries, attention's output */
     float *v;        /* [frames, H, frame, D] */
-    float *panels;   /* [frames, H, ceil(frame/16), D, 16] keys */
+    float *panels;   /* [frames, H, panels, D, 16] keys: of a frame from the first lane on, or of each window in panels of its own */
     float *cos, *sin; /* [frame, D/2] */
     float *worker;   /* [threads, worker_floats] */
     size_t worker_floats;
     size_t quantised; /* of them, in front: numbers of rows that are quantised for a product */
 } tower_pass;
 
-/* Patch i of a frame in merge order: block rows, block columns, then the merge x merge patches inside. */
+/* The merged patch at place i of a frame, in the order of patches. */
+static int merged_at(const tower_pass *p, int i) { return p->windows.order ? p->windows.order[i] : i; }
+
+/* Patch i of a frame in merge order: block rows, block columns, then the merge x merge patches inside; or with the blocks in the
+ * order of windows. */
 static void patch_place(const tower_pass *p, int i, int *row, int *column) {
     int m = p->network->config.vision.spatial_merge_size, per_block = m * m, blocks_across = p->w / m;
-    int block = i / per_block, inside = i % per_block;
+    int block = merged_at(p, i / per_block), inside = i % per_block;
     *row = block / blocks_across * m + inside / m;
     *column = block % blocks_across * m + inside % m;
 }
@@ -60,24 +67,37 @@ static float *work_of(const tower_pass *p, int worker) {
     return p->worker + (size_t)worker * p->worker_floats + (p->quantised ? quantised_floats(p->quantised) : 0);
 }
 
-/* Adds the learned position, bilinear between four rows of the table, and prepares rotary angles. */
-static void positions_task(void *context, int first, int rows, int worker) {
-    const tower_pass *p = context;
+/* Adds the learned position of patch i of a frame, bilinear between four rows of the table. */
+static void add_position(const tower_pass *p, int i, int row, int column, float *taps) {
     const fore_tower *t = &p->network->tower;
     size_t C = p->C, frames = p->P / (size_t)p->frame;
-    float *taps = work_of(p, worker); /* [4,C] */
+    int r[2], c[2];
+    float fr, fc;
+    table_place(row, p->h, t->side, &r[0], &r[1], &fr);
+    table_place(column, p->w, t->side, &c[0], &c[1], &fc);
+    const float weight[4] = {(1 - fr) * (1 - fc), (1 - fr) * fc, fr * (1 - fc), fr * fc};
+    for (int k = 0; k < 4; k++) fore_weight_row(p->engine->kern, &t->pos_embed, r[k >> 1] * t->side + c[k & 1], taps + (size_t)k * C);
+    for (size_t d = 0; d < C; d++) {
+        float e = ((taps[d] * weight[0] + taps[C + d] * weight[1]) + taps[2 * C + d] * weight[2]) + taps[3 * C + d] * weight[3];
+        for (size_t f = 0; f < frames; f++) p->x[(f * (size_t)p->frame + (size_t)i) * C + d] += e;
+    }
+}
+
+/* The row of patch i in every frame, from where embed_task put it: into the order of windows. */
+static void put_in_order(const tower_pass *p, int i) {
+    int merge = p->network->config.vision.spatial_merge_size, unit = merge * merge;
+    size_t C = p->C, frame = (size_t)p->frame, from = (size_t)(merged_at(p, i / unit) * unit + i % unit);
+    for (size_t f = 0; f < p->P / frame; f++) memcpy(p->x + (f * frame + (size_t)i) * C, p->q + (f * frame + from) * C, C * sizeof *p->x);
+}
+
+/* Learned positions, where there are any, and rotary angles. */
+static void positions_task(void *context, int first, int rows, int worker) {
+    const tower_pass *p = context;
     for (int i = first; i < first + rows; i++) {
-        int row, column, r[2], c[2];
-        float fr, fc;
+        int row, column;
         patch_place(p, i, &row, &column);
-        table_place(row, p->h, t->side, &r[0], &r[1], &fr);
-        table_place(column, p->w, t->side, &c[0], &c[1], &fc);
-        const float weight[4] = {(1 - fr) * (1 - fc), (1 - fr) * fc, fr * (1 - fc), fr * fc};
-        for (int k = 0; k < 4; k++) fore_weight_row(p->engine->kern, &t->pos_embed, r[k >> 1] * t->side + c[k & 1], taps + (size_t)k * C);
-        for (size_t d = 0; d < C; d++) {
-            float e = ((taps[d] * weight[0] + taps[C + d] * weight[1]) + taps[2 * C + d] * weight[2]) + taps[3 * C + d] * weight[3];
-            for (size_t f = 0; f < frames; f++) p->x[(f * (size_t)p->frame + (size_t)i) * C + d] += e;
-        }
+        if (p->windows.order) put_in_order(p, i);
+        if (p->network->tower.side) add_position(p, i, row, column, work_of(p, worker)); /* [4,C] */
         size_t half = p->D / 2;
         fore_rope_patch(p->network->vision_inv_freq, (int)(half / 2), row, column, p->cos + (size_t)i * half, p->sin + (size_t)i * half);
     }
@@ -120,11 +140,13 @@ static void embed_task(void *context, int index, int worker) {
     const tower_pass *p = context;
     const fore_tower *t = &p->network->tower;
     int first = task_start(p->P, p->tasks, index), rows = task_start(p->P, p->tasks, index + 1) - first;
-    product(p, worker, &t->patch_embed, t->patch_b, p->patches + (size_t)first * (size_t)t->patch_embed.K, rows, p->x + (size_t)first * p->C);
+    float *to = p->windows.order ? p->q : p->x;
+    product(p, worker, &t->patch_embed, t->patch_b, p->patches + (size_t)first * (size_t)t->patch_embed.K, rows, to + (size_t)first * p->C);
 }
 
 static size_t panel_floats(const tower_pass *p) {
-    return ((size_t)p->frame + FORE_LANES - 1) / FORE_LANES * p->D * FORE_LANES;
+    size_t all = ((size_t)p->frame + FORE_LANES - 1) / FORE_LANES, windows = (size_t)p->windows.panels;
+    return (all > windows ? all : windows) * p->D * FORE_LANES;
 }
 
 /* Rows of one frame: rotates queries and keys, then puts queries, keys and values where attention wants them. */
@@ -139,11 +161,18 @@ static void spread(const tower_pass *p, float *qkv, int first, int rows) {
         float *v = p->v + ((frame * p->H + h) * (size_t)p->frame + i0) * p->D;
         for (size_t r = 0; r < (size_t)rows; r++) {
             const float *k = qkv + r * row + p->C + h * p->D;
-            float *to = panels + (i0 + r) / FORE_LANES * p->D * FORE_LANES + (i0 + r) % FORE_LANES;
+            size_t at = p->within ? (size_t)p->windows.key_at[i0 + r] : i0 + r;
+            float *to = panels + at / FORE_LANES * p->D * FORE_LANES + at % FORE_LANES;
             for (size_t d = 0; d < p->D; d++) to[d * FORE_LANES] = k[d];
             memcpy(v + r * p->D, k + p->C, p->D * sizeof *v);
         }
     }
+}
+
+/* LayerNorm; without a bias to add, RMSNorm. */
+static void norm_rows(const tower_pass *p, float *y, const float *x, const float *w, const float *b, int rows, size_t C) {
+    if (b) p->engine->kern->layer_norm(y, C, x, C, w, b, rows, (int)C, 1e-6f);
+    else p->engine->kern->rms_norm(y, C, x, C, w, rows, (int)C, 1e-6f);
 }
 
 /* The second half of a block (projection of attention's output, MLP) and the first half of the next one (norm, queries,
@@ -161,18 +190,21 @@ static void block_task(void *context, int index, int worker) {
         product(p, worker, &b->proj, b->proj_b, p->o + (size_t)first * C, rows, mix);
         fore_profile_piece(p->engine, worker, FORE_OP_O_PROJ, &began);
         kern->add(x, mix, n);
-        kern->layer_norm(norm, C, x, C, b->norm2_w, b->norm2_b, rows, (int)C, 1e-6f);
+        norm_rows(p, norm, x, b->norm2_w, b->norm2_b, rows, C);
         fore_profile_piece(p->engine, worker, FORE_OP_NORM, &began);
         product(p, worker, &b->fc1, b->fc1_b, norm, rows, wide);
+        float *up = wide + (size_t)rows * (size_t)b->fc1.N;
+        if (b->up.N) product(p, worker, &b->up, b->up_b, norm, rows, up);
         fore_profile_piece(p->engine, worker, FORE_OP_GATE_UP, &began);
-        kern->gelu_tanh(wide, (size_t)rows * (size_t)b->fc1.N); /* tanh here, erf in the merger */
+        if (b->up.N) kern->silu_mul(wide, wide, up, (size_t)rows * (size_t)b->fc1.N);
+        else kern->gelu_tanh(wide, (size_t)rows * (size_t)b->fc1.N); /* tanh here, erf in the merger */
         fore_profile_piece(p->engine, worker, FORE_OP_ACTIVATION, &began);
         product(p, worker, &b->fc2, b->fc2_b, wide, rows, mix);
         fore_profile_piece(p->engine, worker, FORE_OP_DOWN, &began);
         kern->add(x, mix, n);
     }
     if (next) {
-        kern->layer_norm(norm, C, x, C, next->norm1_w, next->norm1_b, rows, (int)C, 1e-6f);
+        norm_rows(p, norm, x, next->norm1_w, next->norm1_b, rows, C);
         fore_profile_piece(p->engine, worker, FORE_OP_NORM, &began);
         product(p, worker, &next->qkv, next->qkv_b, norm, rows, wide);
         fore_profile_piece(p->engine, worker, FORE_OP_QKV, &began);
@@ -185,27 +217,37 @@ static void block_task(void *context, int index, int worker) {
     fore_profile_piece(p->engine, worker, next ? FORE_OP_ROPE : FORE_OP_NORM, &began);
 }
 
+/* Part i of a frame's queries, and the keys that they see. */
+static fore_span span_at(const tower_pass *p, int i) {
+    if (p->within) return p->windows.spans[i];
+    int first = i * ATTEND_ROWS, left = p->frame - first;
+    return (fore_span){first, left < ATTEND_ROWS ? left : ATTEND_ROWS, 0, p->frame, 0};
+}
+
+static int count_spans(const tower_pass *p) { return p->within ? p->windows.count : (p->frame + ATTEND_ROWS - 1) / ATTEND_ROWS; }
+
 /* Attention of some rows of one frame in one head. The tasks of a head follow each other: its keys and values are read
  * from the cache. */
 static void attend_task(void *context, int index, int worker) {
     const tower_pass *p = context;
-    int blocks = (p->frame + ATTEND_ROWS - 1) / ATTEND_ROWS, first = index % blocks * ATTEND_ROWS;
-    size_t plane = (size_t)(index / blocks), frame = plane / p->H, head = plane % p->H;
-    size_t at = (frame * (size_t)p->frame + (size_t)first) * p->C + head * p->D;
+    int spans = count_spans(p);
+    const fore_span s = span_at(p, index % spans);
+    size_t plane = (size_t)(index / spans), frame = plane / p->H, head = plane % p->H;
+    size_t at = (frame * (size_t)p->frame + (size_t)s.first) * p->C + head * p->D;
     fore_attend a = {
         .q = p->q + at,
         .o = p->o + at,
-        .k = p->panels + plane * panel_floats(p),
-        .v = p->v + plane * (size_t)p->frame * p->D,
+        .k = p->panels + plane * panel_floats(p) + (size_t)s.panel * p->D * FORE_LANES,
+        .v = p->v + (plane * (size_t)p->frame + (size_t)s.start) * p->D,
         .q_row = p->C,
         .q_head = p->D,
         .o_row = p->C,
         .o_head = p->D,
         .v_row = p->D,
-        .T = p->frame - first < ATTEND_ROWS ? p->frame - first : ATTEND_ROWS,
+        .T = s.rows,
         .G = 1,
         .D = (int)p->D,
-        .keys = p->frame,
+        .keys = s.keys,
         .causal = false,
         .scale = 1.0f / sqrtf((float)p->D),
         .scratch = work_of(p, worker),
@@ -213,7 +255,7 @@ static void attend_task(void *context, int index, int worker) {
     p->engine->kern->attend(&a);
 }
 
-/* LayerNorm per patch, or of the patches of a row side by side; then merge^2 neighbouring rows side by side through two layers,
+/* A norm per patch, or of the patches of a row side by side; then merge^2 neighbouring rows side by side through two layers,
  * into one part of the result's rows. */
 static void merge_task(void *context, int index, int worker) {
     const tower_pass *p = context;
@@ -223,11 +265,21 @@ static void merge_task(void *context, int index, int worker) {
     int first = task_start(all, p->tasks, index), rows = task_start(all, p->tasks, index + 1) - first;
     float *norm = work_of(p, worker), *mid = norm + (size_t)rows * merged;
     size_t normed = m->wide ? merged : p->C; /* columns of a row that is normed */
-    kern->layer_norm(norm, normed, p->x + (size_t)first * merged, normed, m->norm_w, m->norm_b, rows * (int)(merged / normed), (int)normed,
-                     1e-6f);
+    norm_rows(p, norm, p->x + (size_t)first * merged, m->norm_w, m->norm_b, rows * (int)(merged / normed), normed);
     product(p, worker, &m->fc1, m->fc1_b, norm, rows, mid);
     kern->gelu_erf(mid, (size_t)rows * merged);
-    product_to(p, worker, &m->fc2, m->fc2_b, mid, rows, p->rows + (size_t)first * columns + p->part * (size_t)m->fc2.N, columns);
+    size_t N = (size_t)m->fc2.N;
+    if (!p->windows.order) {
+        product_to(p, worker, &m->fc2, m->fc2_b, mid, rows, p->rows + (size_t)first * columns + p->part * N, columns);
+        return;
+    }
+    float *out = mid + (size_t)rows * merged;
+    product(p, worker, &m->fc2, m->fc2_b, mid, rows, out);
+    int frame = (int)((size_t)p->frame * p->C / merged);
+    for (int r = 0; r < rows; r++) {
+        int place = (first + r) % frame, to = first + r - place + merged_at(p, place);
+        memcpy(p->rows + (size_t)to * columns + p->part * N, out + (size_t)r * N, N * sizeof *out);
+    }
 }
 
 /* ---- the whole tower ------------------------------------------------------------------------------------------------ */
@@ -236,17 +288,22 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 /* Floats of one row of a block: two of C, and the widest between them. */
 static size_t row_floats(const fore_vision_config *v) {
-    size_t C = (size_t)v->hidden_size;
-    return 2 * C + larger(3 * C, (size_t)v->intermediate_size);
+    size_t C = (size_t)v->hidden_size, F = (size_t)v->intermediate_size;
+    return 2 * C + larger(3 * C, v->gated ? 2 * F : F);
 }
 
 static size_t merged_width(const fore_vision_config *v) {
     return (size_t)v->hidden_size * (size_t)v->spatial_merge_size * (size_t)v->spatial_merge_size;
 }
 
+/* Floats of one row of a merger: before and after its first layer, and a result that is yet to find its place. */
+static size_t merger_floats(const fore_vision_config *v) {
+    return 2 * merged_width(v) + (v->window_size ? (size_t)v->out_hidden_size : 0);
+}
+
 /* Rows of a task: of a block, or merged ones. */
 static size_t block_rows(const fore_vision_config *v) { return larger(WORK / row_floats(v), 2 * STEP); }
-static size_t merge_rows(const fore_vision_config *v) { return larger(WORK / (2 * merged_width(v)), STEP); }
+static size_t merge_rows(const fore_vision_config *v) { return larger(WORK / merger_floats(v), STEP); }
 
 enum { ARRAYS = 8 };
 
@@ -254,7 +311,7 @@ enum { ARRAYS = 8 };
 static void count_floats(tower_pass *p, const fore_vision_config *v, bool quantised, int threads, size_t floats[ARRAYS]) {
     size_t frame = (size_t)p->frame, planes = p->P / frame * p->H, rows = block_rows(v) + STEP, merged = merge_rows(v) + STEP;
     size_t K = larger((size_t)p->network->tower.patch_embed.K, larger(p->C, (size_t)v->intermediate_size));
-    size_t work = larger(larger(rows * row_floats(v), merged * 2 * merged_width(v)), fore_attend_scratch(p->frame, 1));
+    size_t work = larger(larger(rows * row_floats(v), merged * merger_floats(v)), fore_attend_scratch(p->frame, 1));
     p->quantised = quantised ? (larger(rows * K, merged * merged_width(v)) + 31) / 32 * 32 : 0;
     p->worker_floats = (larger(work, 4 * p->C) + 15) / 16 * 16 + (quantised ? quantised_floats(p->quantised) : 0);
     for (int i = 0; i < 4; i++) floats[i] = p->P * p->C;
@@ -278,9 +335,17 @@ static void count_block(const tower_pass *p) {
     if (p->block) {
         count_weights(p, FORE_OP_O_PROJ, &p->block->proj, p->P);
         count_weights(p, FORE_OP_GATE_UP, &p->block->fc1, p->P);
+        if (p->block->up.N) count_weights(p, FORE_OP_GATE_UP, &p->block->up, p->P);
         count_weights(p, FORE_OP_DOWN, &p->block->fc2, p->P);
     }
     if (p->next) count_weights(p, FORE_OP_QKV, &p->next->qkv, p->P);
+}
+
+/* For the profile: keys that a query sees, on average. */
+static double keys_seen(const tower_pass *p) {
+    double pairs = 0;
+    for (int i = 0, n = count_spans(p); i < n; i++) pairs += (double)span_at(p, i).rows * span_at(p, i).keys;
+    return pairs / p->frame;
 }
 
 /* Part 0 of the rows is what is spliced, part i what deepstack merger i-1 makes. */
@@ -308,14 +373,20 @@ fore_status fore_tower_forward(const fore_engine *engine, const fore_network *ne
     p.C = (size_t)v->hidden_size;
     p.H = (size_t)v->num_heads;
     p.D = p.C / p.H;
+    if (v->window_size) {
+        fore_status made = fore_windows_make(v, p.h, p.w, ATTEND_ROWS, &p.windows, err);
+        if (made) return made;
+    }
     size_t floats[ARRAYS], bytes = ARRAYS * (size_t)FORE_ARENA_ALIGN;
     count_floats(&p, v, t->quantised, threads, floats);
     for (int i = 0; i < ARRAYS; i++) bytes += floats[i] * sizeof(float);
     void *memory = malloc(bytes);
-    if (!memory)
+    if (!memory) {
+        fore_windows_free(&p.windows);
         return fore_fail(err, FORE_ERR_NOMEM, "out of memory: the vision tower needs %zu MiB for a picture of %zu patches", bytes >> 20, p.P);
+    }
     point_at(&p, memory, floats);
-    size_t planes = (size_t)grid[0] * p.H, blocks = ((size_t)frame + ATTEND_ROWS - 1) / ATTEND_ROWS;
+    size_t planes = (size_t)grid[0] * p.H;
     memset(p.panels, 0, planes * panel_floats(&p) * sizeof(float)); /* lanes past the last key must hold finite values */
 
     fore_profile_part(engine, FORE_PART_VISION);
@@ -323,12 +394,13 @@ fore_status fore_tower_forward(const fore_engine *engine, const fore_network *ne
     count_weights(&p, FORE_OP_EMBED, &t->patch_embed, p.P);
     p.tasks = count_tasks(p.P, block_rows(v), threads);
     fore_pool_run(engine->pool, embed_task, &p, p.tasks);
-    if (tap) tap(tap_user, "vision.patch_embed", 0, p.x, p.P, p.C);
+    if (tap) tap(tap_user, "vision.patch_embed", 0, p.windows.order ? p.q : p.x, p.P, p.C);
     fore_rows(engine, positions_task, &p, frame, POSITION_ROWS);
     fore_status s = FORE_OK;
     for (int i = 0, parts = 0; i <= v->depth && !s; i++) {
         p.block = i ? &t->blocks[i - 1] : NULL;
         p.next = i < v->depth ? &t->blocks[i] : NULL;
+        p.within = p.next && p.windows.order && !v->full_attention[i];
         count_block(&p);
         fore_pool_run(engine->pool, block_task, &p, p.tasks);
         fore_profile_split(engine);
@@ -338,8 +410,8 @@ fore_status fore_tower_forward(const fore_engine *engine, const fore_network *ne
             s = fore_fail(err, FORE_ERR_CANCELLED, "cancelled while looking at a picture");
         if (!p.next || s) continue;
         fore_profile_op(engine, FORE_OP_ATTENTION);
-        fore_profile_work(engine, 2 * p.P * p.C * sizeof(float), 4.0 * (double)p.P * frame * (double)p.C);
-        fore_pool_run(engine->pool, attend_task, &p, (int)(planes * blocks));
+        fore_profile_work(engine, 2 * p.P * p.C * sizeof(float), 4.0 * (double)p.P * keys_seen(&p) * (double)p.C);
+        fore_pool_run(engine->pool, attend_task, &p, (int)planes * count_spans(&p));
     }
     if (!s) {
         merge(&p, 0);
@@ -347,5 +419,6 @@ fore_status fore_tower_forward(const fore_engine *engine, const fore_network *ne
     }
     fore_profile_part(engine, FORE_PART_TRUNK);
     free(memory);
+    fore_windows_free(&p.windows);
     return s;
 }

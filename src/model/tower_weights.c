@@ -25,21 +25,46 @@ static void bind_patches(fore_binder *b, const fore_vision_config *v, fore_weigh
     *out = (fore_weight){.data = to, .dtype = FORE_DTYPE_F32, .N = v->hidden_size, .K = inputs};
 }
 
+/* Parts of a merger by the names that both kinds of towers give them. */
 static void bind_merger(fore_binder *b, const fore_vision_config *v, fore_merger *m, bool wide, const char *name) {
     int C = v->hidden_size, merged = C * v->spatial_merge_size * v->spatial_merge_size, out = v->out_hidden_size;
+    const char *norm = v->gated ? "ln_q" : "norm", *fc1 = v->gated ? "mlp.0" : "linear_fc1", *fc2 = v->gated ? "mlp.2" : "linear_fc2";
     m->wide = wide;
-    fore_bind_vector(b, &m->norm_w, wide ? merged : C, 0, "%s.norm.weight", name);
-    fore_bind_vector(b, &m->norm_b, wide ? merged : C, 0, "%s.norm.bias", name);
-    fore_bind_matrix(b, &m->fc1, merged, merged, "%s.linear_fc1.weight", name);
-    fore_bind_vector(b, &m->fc1_b, merged, 0, "%s.linear_fc1.bias", name);
-    fore_bind_matrix(b, &m->fc2, out, merged, "%s.linear_fc2.weight", name);
-    fore_bind_vector(b, &m->fc2_b, out, 0, "%s.linear_fc2.bias", name);
+    fore_bind_vector(b, &m->norm_w, wide ? merged : C, 0, "%s.%s.weight", name, norm);
+    if (!v->gated) fore_bind_vector(b, &m->norm_b, wide ? merged : C, 0, "%s.%s.bias", name, norm);
+    fore_bind_matrix(b, &m->fc1, merged, merged, "%s.%s.weight", name, fc1);
+    fore_bind_vector(b, &m->fc1_b, merged, 0, "%s.%s.bias", name, fc1);
+    fore_bind_matrix(b, &m->fc2, out, merged, "%s.%s.weight", name, fc2);
+    fore_bind_vector(b, &m->fc2_b, out, 0, "%s.%s.bias", name, fc2);
+}
+
+static void bind_block(fore_binder *b, const fore_vision_config *v, fore_tower_block *k, int i) {
+    int C = v->hidden_size, F = v->intermediate_size;
+    const char *fc1 = v->gated ? "gate_proj" : "linear_fc1", *fc2 = v->gated ? "down_proj" : "linear_fc2";
+    fore_bind_vector(b, &k->norm1_w, C, 0, "blocks.%d.norm1.weight", i);
+    fore_bind_vector(b, &k->norm2_w, C, 0, "blocks.%d.norm2.weight", i);
+    if (!v->gated) {
+        fore_bind_vector(b, &k->norm1_b, C, 0, "blocks.%d.norm1.bias", i);
+        fore_bind_vector(b, &k->norm2_b, C, 0, "blocks.%d.norm2.bias", i);
+    }
+    fore_bind_matrix(b, &k->qkv, 3 * C, C, "blocks.%d.attn.qkv.weight", i);
+    fore_bind_vector(b, &k->qkv_b, 3 * C, 0, "blocks.%d.attn.qkv.bias", i);
+    fore_bind_matrix(b, &k->proj, C, C, "blocks.%d.attn.proj.weight", i);
+    fore_bind_vector(b, &k->proj_b, C, 0, "blocks.%d.attn.proj.bias", i);
+    fore_bind_matrix(b, &k->fc1, F, C, "blocks.%d.mlp.%s.weight", i, fc1);
+    fore_bind_vector(b, &k->fc1_b, F, 0, "blocks.%d.mlp.%s.bias", i, fc1);
+    if (v->gated) {
+        fore_bind_matrix(b, &k->up, F, C, "blocks.%d.mlp.up_proj.weight", i);
+        fore_bind_vector(b, &k->up_b, F, 0, "blocks.%d.mlp.up_proj.bias", i);
+    }
+    fore_bind_matrix(b, &k->fc2, C, F, "blocks.%d.mlp.%s.weight", i, fc2);
+    fore_bind_vector(b, &k->fc2_b, C, 0, "blocks.%d.mlp.%s.bias", i, fc2);
 }
 
 fore_status fore_tower_bind(fore_network *n, const char *prefix, fore_error *err) {
     const fore_vision_config *v = &n->config.vision;
     fore_tower *w = &n->tower;
-    int C = v->hidden_size, F = v->intermediate_size, out = v->out_hidden_size;
+    int C = v->hidden_size, out = v->out_hidden_size;
     if (out != n->config.text.hidden_size)
         return fore_fail(err, FORE_ERR_FORMAT, "config: vision_config.out_hidden_size is %d, the text model's hidden_size is %d", out,
                          n->config.text.hidden_size);
@@ -58,23 +83,9 @@ fore_status fore_tower_bind(fore_network *n, const char *prefix, fore_error *err
     uint64_t before = n->panels.parameters;
     fore_binder b = {n->store, &n->arena, &n->panels, n->kern, prefix, err, FORE_OK};
     bind_patches(&b, v, &w->patch_embed);
-    fore_bind_vector(&b, &w->patch_b, C, 0, "patch_embed.proj.bias");
-    fore_bind_matrix(&b, &w->pos_embed, v->num_position_embeddings, C, "pos_embed.weight");
-    for (int i = 0; i < v->depth && !b.status; i++) {
-        fore_tower_block *k = &w->blocks[i];
-        fore_bind_vector(&b, &k->norm1_w, C, 0, "blocks.%d.norm1.weight", i);
-        fore_bind_vector(&b, &k->norm1_b, C, 0, "blocks.%d.norm1.bias", i);
-        fore_bind_vector(&b, &k->norm2_w, C, 0, "blocks.%d.norm2.weight", i);
-        fore_bind_vector(&b, &k->norm2_b, C, 0, "blocks.%d.norm2.bias", i);
-        fore_bind_matrix(&b, &k->qkv, 3 * C, C, "blocks.%d.attn.qkv.weight", i);
-        fore_bind_vector(&b, &k->qkv_b, 3 * C, 0, "blocks.%d.attn.qkv.bias", i);
-        fore_bind_matrix(&b, &k->proj, C, C, "blocks.%d.attn.proj.weight", i);
-        fore_bind_vector(&b, &k->proj_b, C, 0, "blocks.%d.attn.proj.bias", i);
-        fore_bind_matrix(&b, &k->fc1, F, C, "blocks.%d.mlp.linear_fc1.weight", i);
-        fore_bind_vector(&b, &k->fc1_b, F, 0, "blocks.%d.mlp.linear_fc1.bias", i);
-        fore_bind_matrix(&b, &k->fc2, C, F, "blocks.%d.mlp.linear_fc2.weight", i);
-        fore_bind_vector(&b, &k->fc2_b, C, 0, "blocks.%d.mlp.linear_fc2.bias", i);
-    }
+    if (!v->gated) fore_bind_vector(&b, &w->patch_b, C, 0, "patch_embed.proj.bias");
+    if (side) fore_bind_matrix(&b, &w->pos_embed, v->num_position_embeddings, C, "pos_embed.weight");
+    for (int i = 0; i < v->depth && !b.status; i++) bind_block(&b, v, &w->blocks[i], i);
     bind_merger(&b, v, &w->merger, false, "merger");
     for (int i = 0; i < v->deepstack_count && !b.status; i++) {
         char name[40];

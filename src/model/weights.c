@@ -30,14 +30,16 @@ static void bind_full(fore_binder *b, const fore_text_config *t, fore_layer *l, 
     fore_bind_matrix(b, &l->k_proj, kv, C, "layers.%d.self_attn.k_proj.weight", i);
     fore_bind_matrix(b, &l->v_proj, kv, C, "layers.%d.self_attn.v_proj.weight", i);
     fore_bind_matrix(b, &l->o_proj, C, q, "layers.%d.self_attn.o_proj.weight", i);
-    fore_bind_vector(b, &l->q_norm, D, plus, "layers.%d.self_attn.q_norm.weight", i);
-    fore_bind_vector(b, &l->k_norm, D, plus, "layers.%d.self_attn.k_norm.weight", i);
+    if (t->qk_norm) {
+        fore_bind_vector(b, &l->q_norm, D, plus, "layers.%d.self_attn.q_norm.weight", i);
+        fore_bind_vector(b, &l->k_norm, D, plus, "layers.%d.self_attn.k_norm.weight", i);
+    }
     if (t->attention_bias) {
         fore_bind_vector(b, &l->q_bias, rows, 0, "layers.%d.self_attn.q_proj.bias", i);
         fore_bind_vector(b, &l->k_bias, kv, 0, "layers.%d.self_attn.k_proj.bias", i);
         fore_bind_vector(b, &l->v_bias, kv, 0, "layers.%d.self_attn.v_proj.bias", i);
-        fore_bind_vector(b, &l->o_bias, C, 0, "layers.%d.self_attn.o_proj.bias", i);
     }
+    if (t->output_bias) fore_bind_vector(b, &l->o_bias, C, 0, "layers.%d.self_attn.o_proj.bias", i);
 }
 
 static void bind_linear(fore_binder *b, const fore_text_config *t, fore_layer *l, int i, bool mlx) {

@@ -1,7 +1,7 @@
 /* The weights of a network by name: which tensor plays which part, with every shape checked before first use. Vectors
  * (norms, biases, gates) are widened to f32 in the arena; bind.h says where matrices lie. Names and shapes: transformers
- * modeling_qwen3_5.py and its siblings qwen3_5_moe, qwen3_vl, qwen3_vl_moe, qwen3, qwen3_moe and qwen3_next. Axis letters: C
- * hidden, F mlp, H query heads, K key/value heads, D head dim, V vocabulary; linear layers: nk, nv heads of dk, dv. */
+ * modeling_qwen3_5.py and its siblings qwen3_5_moe, qwen3_vl, qwen3_vl_moe, qwen2_5_vl, qwen3, qwen3_moe and qwen3_next. Axis
+ * letters: C hidden, F mlp, H query heads, K key/value heads, D head dim, V vocabulary; linear layers: nk, nv heads of dk, dv. */
 #ifndef FORE_MODEL_WEIGHTS_H
 #define FORE_MODEL_WEIGHTS_H
 
@@ -16,8 +16,8 @@ typedef struct fore_layer {
     fore_weight q_proj;                          /* [H*D, C]; with an output gate [H*2*D, C], per head: query D, gate D */
     fore_weight k_proj, v_proj;                  /* [K*D, C] */
     fore_weight o_proj;                          /* [C, H*D] */
-    const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL without attention_bias */
-    const float *q_norm, *k_norm;                /* [D] gain */
+    const float *q_bias, *k_bias, *v_bias, *o_bias; /* NULL without */
+    const float *q_norm, *k_norm;                /* [D] gain; NULL without */
     /* Gated DeltaNet: four projections, or all of them in two matrices whose rows are grouped by key head */
     fore_weight in_proj_qkvz; /* [nk*(2*dk + 2*nv/nk*dv), C], per key head: query, key, values, z of its value heads */
     fore_weight in_proj_ba;   /* [2*nv, C], per key head: b, a of its value heads */
@@ -42,25 +42,26 @@ typedef struct fore_layer {
 } fore_layer;
 
 typedef struct fore_tower_block {
-    const float *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* [Cv] */
+    const float *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* [Cv]; no bias: RMSNorm */
     fore_weight qkv, proj;                              /* [3*Cv,Cv], [Cv,Cv] */
     fore_weight fc1, fc2;                               /* [Fv,Cv], [Cv,Fv] */
-    const float *qkv_b, *proj_b, *fc1_b, *fc2_b;
+    fore_weight up;                                     /* [Fv,Cv] of a gated MLP, whose gate is fc1; N 0: none */
+    const float *qkv_b, *proj_b, *fc1_b, *fc2_b, *up_b;
 } fore_tower_block;
 
 /* merge^2 neighbouring patches side by side, through two layers. */
 typedef struct fore_merger {
-    const float *norm_w, *norm_b; /* [Cv] of each patch; wide: [4Cv] of the patches side by side */
+    const float *norm_w, *norm_b; /* no bias: RMSNorm. [Cv] of each patch; wide: [4Cv] of the patches side by side */
     fore_weight fc1, fc2;         /* [4Cv,4Cv], [C,4Cv] */
     const float *fc1_b, *fc2_b;
     bool wide;
 } fore_merger;
 
 typedef struct fore_tower {
-    fore_weight patch_embed; /* [Cv, 3*2*16*16] */
-    const float *patch_b;    /* [Cv] */
+    fore_weight patch_embed; /* [Cv, 3*temporal*patch*patch] */
+    const float *patch_b;    /* [Cv], or NULL */
     fore_weight pos_embed;   /* [side*side, Cv] */
-    int side;
+    int side;                /* 0: no learned positions */
     bool quantised;          /* some of its matrices are */
     fore_tower_block *blocks; /* [depth] */
     fore_merger merger;

@@ -71,7 +71,7 @@ fore_status fore_splice_init(const fore_network *network, const fore_splice_inpu
     if (!s) {
         int merge = network->config.has_vision ? network->config.vision.spatial_merge_size : 1;
         s = fore_mrope_positions(in->ids, in->n, network->config.image_token_id, network->config.video_token_id,
-                                 (const int(*)[3])in->grids, in->images, merge, out->mrope_table, &out->mrope_delta, err);
+                                 (const int(*)[3])in->grids, in->images, in->times, merge, out->mrope_table, &out->mrope_delta, err);
     }
     if (s) fore_splice_free(out);
     return s;

@@ -6,6 +6,7 @@
 #define FORE_MULTIMODAL_SPLICE_H
 
 #include "model/weights.h"
+#include "multimodal/mrope.h"
 
 typedef struct fore_splice {
     const fore_network *network; /* borrowed */
@@ -35,6 +36,7 @@ typedef struct fore_splice_input {
     const uint8_t (*digests)[32];
     const size_t *pad_counts;
     size_t images;
+    const fore_mrope_time *times; /* [images] or NULL, see mrope.h */
 } fore_splice_input;
 
 /* Checks, each with its own message: the sum of the pad counts against the rows, each count against its grid, the prompt's

@@ -3,8 +3,9 @@ import os
 
 from support import BUILD, case, finish, run_json
 
-FOLDERS = ["models/dense_untied_bf16", "moe/moe_bf16", "family/vl_dense_bf16", "family/vl_moe_bf16", "family/qwen3_5_text_bf16",
-           "family/qwen3_5_moe_text_bf16", "family/qwen3_tied_f32", "family/qwen3_moe_bf16", "family/qwen3_next_bf16"]
+FOLDERS = ["models/dense_untied_bf16", "moe/moe_bf16", "family/vl_dense_bf16", "family/vl_moe_bf16", "qwen2_5/tied_f32",
+           "family/qwen3_5_text_bf16", "family/qwen3_5_moe_text_bf16", "family/qwen3_tied_f32", "family/qwen3_moe_bf16",
+           "family/qwen3_next_bf16"]
 
 
 def row(info):

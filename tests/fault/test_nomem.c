@@ -242,6 +242,7 @@ static void test_model(void **state) {
     fail_each("open numbered experts", open_random_model, FORE_DATA "/moe/moe_bf16_numbered", 100);
     fail_each("open transposed experts and deepstack", open_random_model, FORE_DATA "/family/vl_moe_bf16", 100);
     fail_each("open fused projections", open_random_model, FORE_DATA "/family/qwen3_next_bf16", 100);
+    fail_each("open a tower with windows", open_random_model, FORE_DATA "/qwen2_5/bf16", 100);
     fail_each("open shards", open_random_model, FORE_DATA "/models/dense_sharded_bf16", 100);
     fail_each("open FP8 with a draft head in it", open_random_model, FORE_DATA "/forms/fp8", 100);
     fail_each("open packed integers with a draft head beside", open_random_model, FORE_DATA "/forms/int4", 100);
@@ -286,6 +287,12 @@ static void test_answer(void **state) {
     if (fore_model_open(FORE_DATA "/family/vl_moe_bf16", NULL, &m, &err)) fail_msg("%s", err.text);
     answer_context v = {m, {.patches = patches, .grid = {1, 4, 4}}, seen, 5};
     fail_each("answer", answer_run, &v, 30);
+    fore_model_close(m);
+    /* Windows in the tower. */
+    static const int32_t parts[] = {5, 77, 252, 130, 6};
+    if (fore_model_open(FORE_DATA "/qwen2_5/bf16", NULL, &m, &err)) fail_msg("%s", err.text);
+    answer_context w = {m, {.patches = patches, .grid = {1, 4, 4}}, parts, 5};
+    fail_each("answer", answer_run, &w, 30);
     fore_model_close(m);
 }
 

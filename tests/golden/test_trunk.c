@@ -20,6 +20,7 @@
 #define MODELS FORE_DATA "/models/"
 #define MOE FORE_DATA "/moe/moe_bf16"
 #define FAMILY FORE_DATA "/family/"
+#define QWEN2_5 FORE_DATA "/qwen2_5/"
 #define TOLERANCE 1e-4
 
 typedef struct run {
@@ -300,29 +301,36 @@ static void test_experts_stacked(void **state) {
 
 /* ---- the other families ------------------------------------------------------------------------------------------- */
 
-static void check_family(const char *model, const char *which) {
+static void check_family(const char *family, const char *model, const char *which) {
     static const int chunks[] = {0, 5, 1};
     char path[300];
-    snprintf(path, sizeof path, FAMILY "%s/golden_%s.safetensors", model, which);
+    snprintf(path, sizeof path, "%s%s/golden_%s.safetensors", family, model, which);
     char dir[256];
-    snprintf(dir, sizeof dir, FAMILY "%s", model);
+    snprintf(dir, sizeof dir, "%s%s", family, model);
     for (size_t i = 0; i < 3; i++) check_files(dir, path, chunks[i]);
 }
 /* Plain norms, no gate, rows added after the first layers. */
 static void test_vl(void **state) {
     (void)state;
-    check_family("vl_dense_bf16", "mm");
-    check_family("vl_dense_bf16", "text");
+    check_family(FAMILY, "vl_dense_bf16", "mm");
+    check_family(FAMILY, "vl_dense_bf16", "text");
 }
 static void test_vl_moe(void **state) {
     (void)state;
-    check_family("vl_moe_bf16", "mm");
+    check_family(FAMILY, "vl_moe_bf16", "mm");
+}
+/* Windows in the tower, whole ones and parts at the edges; M-RoPE in blocks; biases; both generations of names. */
+static void test_qwen2_5(void **state) {
+    (void)state;
+    check_family(QWEN2_5, "bf16", "mm");
+    check_family(QWEN2_5, "bf16", "text");
+    check_family(QWEN2_5, "tied_f32", "mm");
 }
 /* Text alone: biases, some layers dense, weights that do not add up to 1, projections grouped by key head. */
 static void test_text_only(void **state) {
     (void)state;
     static const char *const models[] = {"qwen3_tied_f32", "qwen3_moe_bf16", "qwen3_next_bf16", "qwen3_5_text_bf16", "qwen3_5_moe_text_bf16"};
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++) check_family(models[i], "text");
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) check_family(FAMILY, models[i], "text");
 }
 
 int main(void) {
@@ -331,6 +339,7 @@ int main(void) {
         cmocka_unit_test(test_tied_f32_text),      cmocka_unit_test(test_sharded_bf16_images),
         cmocka_unit_test(test_experts_fused),      cmocka_unit_test(test_experts_numbered),    cmocka_unit_test(test_experts_stacked),
         cmocka_unit_test(test_vl),                 cmocka_unit_test(test_vl_moe),             cmocka_unit_test(test_text_only),
+        cmocka_unit_test(test_qwen2_5),
     };
     return cmocka_run_group_tests_name("golden/trunk", tests, NULL, NULL);
 }

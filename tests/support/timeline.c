@@ -19,10 +19,12 @@ void prompt_open(prompt *p, const char *path) {
         size_t count = golden_count(grid) / 3, row = 0;
         *(video ? &p->video_count : &p->image_count) = count;
         const int32_t *grids = golden_i32(&p->g, names[video][0], count * 3);
-        const float *pixels = golden_f32(&p->g, names[video][1], golden_count(golden_find(&p->g, names[video][1])));
+        const fore_tensor *values = golden_find(&p->g, names[video][1]);
+        const float *pixels = golden_f32(&p->g, names[video][1], golden_count(values));
+        size_t width = (size_t)values->shape[values->dims - 1];
         for (size_t i = 0; i < count; i++) {
             memcpy(video ? p->videos[i].grid : p->images[i].grid, grids + 3 * i, 3 * sizeof(int));
-            *(video ? &p->videos[i].patches : &p->images[i].patches) = pixels + row * 1536;
+            *(video ? &p->videos[i].patches : &p->images[i].patches) = pixels + row * width;
             row += (size_t)(grids[3 * i] * grids[3 * i + 1] * grids[3 * i + 2]);
         }
     }

@@ -317,6 +317,58 @@ static void test_vl(void **state) {
     assert_int_equal(c.vision.deepstack_count, 0);
 }
 
+/* Flat, as the published files are, and nested. */
+#define VL2(text, vision) "{\"model_type\":\"qwen2_5_vl\"," text "\"vision_config\":{\"out_hidden_size\":8192" vision "}}"
+#define VL2_INNER(text, rest) "{\"model_type\":\"qwen2_5_vl\",\"text_config\":{" text "}" rest "}"
+
+static void test_windows(void **state) {
+    (void)state;
+    fore_error err = {0};
+    fore_config c;
+    if (fore_config_read(FORE_DATA "/qwen2_5/tied_f32", &arena, &c, &err)) fail_msg("%s", err.text);
+    const fore_text_config *t = &c.text;
+    const fore_vision_config *v = &c.vision;
+    assert_string_equal(c.model_type, "qwen2_5_vl");
+    assert_true(t->tie_word_embeddings && t->attention_bias && t->mrope_blocks && v->gated && c.has_vision);
+    assert_false(t->output_bias || t->qk_norm || t->output_gate || t->zero_centred_norms);
+    assert_int_equal(t->hidden_size, 32);
+    assert_int_equal(t->head_dim, 8);
+    check_section(&c, 1, 1, 2);
+    assert_int_equal(v->patch_size, 14);
+    assert_int_equal(v->window_size, 56);
+    assert_int_equal(v->tokens_per_second, 2);
+    assert_int_equal(v->num_position_embeddings, 0);
+    assert_true(!v->full_attention[0] && v->full_attention[1]);
+    assert_int_equal(c.image_token_id, 188);
+    if (fore_config_read(FORE_DATA "/qwen2_5/bf16", &arena, &c, &err)) fail_msg("%s", err.text);
+    assert_false(t->tie_word_embeddings);
+    check_section(&c, 2, 3, 3);
+    assert_int_equal(v->window_size, 112);
+    /* Defaults. */
+    c = parse(VL2("", ""));
+    assert_int_equal(t->vocab_size, 152064);
+    assert_int_equal(t->num_hidden_layers, 80);
+    assert_int_equal(t->num_key_value_heads, 8);
+    assert_int_equal(t->rotary_dim, 128);
+    assert_true(t->rope_theta == 1000000 && t->rms_norm_eps == 1e-5f);
+    check_section(&c, 16, 24, 24);
+    assert_int_equal(v->depth, 32);
+    assert_int_equal(v->hidden_size, 3584);
+    assert_int_equal(v->intermediate_size, 3420);
+    assert_int_equal(v->tokens_per_second, 4);
+    for (int i = 0; i < 32; i++) assert_int_equal(v->full_attention[i], i % 8 == 7);
+    assert_int_equal(c.eos[0], 151645);
+    assert_int_equal(c.image_token_id, 151655);
+    /* Blocks that the tower lacks may be named; a key that the family does not have changes nothing. */
+    c = parse(VL2("\"attention_bias\":false,", ",\"depth\":3,\"fullatt_block_indexes\":[2,0,7]"));
+    assert_true(t->attention_bias && v->full_attention[0] && !v->full_attention[1] && v->full_attention[2]);
+    c = parse(VL2_INNER("\"tie_word_embeddings\":true", ",\"tie_word_embeddings\":false"));
+    assert_true(t->tie_word_embeddings);
+    assert_false(c.has_vision);
+    c = parse(VL2_INNER("\"model_type\":\"qwen2_5_vl_text\"", ",\"architectures\":[\"Qwen2_5_VLForConditionalGeneration\"]"));
+    assert_false(t->tie_word_embeddings);
+}
+
 static void test_text_families(void **state) {
     (void)state;
     fore_config c = parse("{\"architectures\":[\"Qwen3ForCausalLM\"],\"model_type\":\"qwen3\",\"rope_theta\":1000000,"
@@ -382,10 +434,16 @@ static void test_unsupported(void **state) {
     (void)state;
     static const bad cases[] = {
         {"{\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"]}",
-         "architecture LlamaForCausalLM with model_type llama is not supported; supported: model_type qwen3_5, qwen3_5_moe, qwen3_vl and "
-         "qwen3_vl_moe, and the text-only qwen3_5_text, qwen3_5_moe_text, qwen3, qwen3_moe and qwen3_next"},
-        {"{\"model_type\":\"qwen2_5_vl\",\"architectures\":[\"Qwen2_5_VLForConditionalGeneration\"]}",
-         "architecture Qwen2_5_VLForConditionalGeneration with model_type qwen2_5_vl is not supported"},
+         "architecture LlamaForCausalLM with model_type llama is not supported; supported: model_type qwen3_5, qwen3_5_moe, qwen3_vl, "
+         "qwen3_vl_moe and qwen2_5_vl, and the text-only qwen3_5_text, qwen3_5_moe_text, qwen3, qwen3_moe and qwen3_next"},
+        {"{\"model_type\":\"qwen2_vl\",\"architectures\":[\"Qwen2VLForConditionalGeneration\"]}",
+         "architecture Qwen2VLForConditionalGeneration with model_type qwen2_vl is not supported"},
+        {VL2("\"use_sliding_window\":true,", ""), "use_sliding_window true is not supported; supported: false"},
+        {VL2("\"num_hidden_layers\":1,\"layer_types\":[\"sliding_attention\"],", ""), "layer_types: \"sliding_attention\" of layer 0"},
+        {VL2("\"hidden_act\":\"gelu\",", ""), "hidden_act \"gelu\" is not supported; supported: \"silu\""},
+        {VL2("", ",\"hidden_act\":\"gelu_pytorch_tanh\""), "vision_config: hidden_act \"gelu_pytorch_tanh\" is not supported; supported: \"silu\""},
+        {"{\"model_type\":\"qwen3_vl\",\"text_config\":{},\"vision_config\":{\"hidden_act\":\"silu\"}}",
+         "vision_config: hidden_act \"silu\" is not supported; supported: \"gelu_pytorch_tanh\""},
         {"{\"model_type\":\"qwen2_moe\"}", "architecture (none) with model_type qwen2_moe is not supported; supported: model_type"},
         {MOE_TEXT("\"norm_topk_prob\":false"), "norm_topk_prob false is not supported in this family; supported: true"},
         {"{\"model_type\":\"qwen3_vl_moe\",\"text_config\":{\"norm_topk_prob\":false}}", "text_config: norm_topk_prob false is not supported"},
@@ -495,6 +553,14 @@ static void test_malformed(void **state) {
         {OF("qwen3_moe", "\"mlp_only_layers\":[\"0\"]"), "mlp_only_layers: expected whole numbers"},
         {OF("qwen3_moe", "\"decoder_sparse_step\":0"), "decoder_sparse_step"},
         {OF("qwen3_moe", "\"hidden_size\":16"), "head_dim: expected"},
+        {VL2("", ",\"fullatt_block_indexes\":7"), "vision_config: fullatt_block_indexes: expected a list of blocks"},
+        {VL2("", ",\"fullatt_block_indexes\":[-1]"), "fullatt_block_indexes: expected whole numbers"},
+        {VL2("", ",\"fullatt_block_indexes\":[0.5]"), "fullatt_block_indexes: expected whole numbers"},
+        {VL2("", ",\"fullatt_block_indexes\":[\"x\"]"), "fullatt_block_indexes: expected whole numbers"},
+        {VL2("", ",\"window_size\":27"), "vision_config: window_size: expected at least patch_size * spatial_merge_size"},
+        {VL2("", ",\"window_size\":0"), "window_size"},
+        {VL2("", ",\"tokens_per_second\":0"), "tokens_per_second"},
+        {VL2("\"num_attention_heads\":32,", ""), "mrope_section: expected it, for heads of this size have no usual one"},
         {VL("", "\"deepstack_visual_indexes\":4"), "vision_config: deepstack_visual_indexes: expected a list of blocks"},
         {VL("", "\"deepstack_visual_indexes\":[4,4]"), "deepstack_visual_indexes: expected increasing whole numbers below depth"},
         {VL("", "\"deepstack_visual_indexes\":[27]"), "deepstack_visual_indexes: expected increasing"},
@@ -564,6 +630,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_unsupported, teardown), cmocka_unit_test_teardown(test_malformed, teardown),
         cmocka_unit_test_teardown(test_missing_file, teardown), cmocka_unit_test_teardown(test_experts, teardown),
         cmocka_unit_test_teardown(test_vl, teardown),         cmocka_unit_test_teardown(test_text_families, teardown),
+        cmocka_unit_test_teardown(test_windows, teardown),
         cmocka_unit_test_teardown(test_quantised, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,7 +59,7 @@ static void test_reference_positions(void **state) {
                 i += (size_t)(g[count][0] * g[count][1] * g[count][2] / 4);
                 count++;
             }
-            if (fore_mrope_positions(row, n, PAD, VIDEO, (const int(*)[3])g, count, 2, table, &delta, &err)) fail_msg("%s", err.text);
+            if (fore_mrope_positions(row, n, PAD, VIDEO, (const int(*)[3])g, count, NULL, 2, table, &delta, &err)) fail_msg("%s", err.text);
             for (int a = 0; a < 3; a++) {
                 assert_int_equal(unpadded(cJSON_GetArrayItem(fore_json_get(c, "position_ids"), a), mask, r, want), n);
                 assert_memory_equal(table + (size_t)a * n, want, n * sizeof *want);
@@ -76,7 +76,7 @@ static void test_touching_pictures(void **state) {
     const int32_t ids[] = {1, PAD, PAD, PAD, PAD, PAD, 2};
     const int grids[][3] = {{1, 2, 4}, {1, 6, 2}};
     int32_t table[21], delta;
-    assert_int_equal(fore_mrope_positions(ids, 7, PAD, VIDEO, grids, 2, 2, table, &delta, NULL), 0);
+    assert_int_equal(fore_mrope_positions(ids, 7, PAD, VIDEO, grids, 2, NULL, 2, table, &delta, NULL), 0);
     const int32_t t[] = {0, 1, 1, 3, 3, 3, 6}, h[] = {0, 1, 1, 3, 4, 5, 6}, w[] = {0, 1, 2, 3, 3, 3, 6};
     assert_memory_equal(table, t, sizeof t);
     assert_memory_equal(table + 7, h, sizeof h);
@@ -110,7 +110,7 @@ static void test_refused_positions(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int grids[1][3];
         memcpy(grids[0], cases[i].grid, sizeof grids[0]);
-        fore_status s = fore_mrope_positions(cases[i].ids, cases[i].n, PAD, VIDEO, (const int(*)[3])grids, cases[i].grids, 2, table, &delta, &err);
+        fore_status s = fore_mrope_positions(cases[i].ids, cases[i].n, PAD, VIDEO, (const int(*)[3])grids, cases[i].grids, NULL, 2, table, &delta, &err);
         expect(s, cases[i].status, &err, cases[i].part);
     }
 }
