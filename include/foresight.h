@@ -466,6 +466,29 @@ FORE_API fore_status fore_quantize(const char *source, const char *out, const fo
                                    fore_quantize_report **report, fore_error *err);
 FORE_API void fore_quantize_report_free(fore_quantize_report *report);
 
+/* ---- a vision tower for a checkpoint that lost it ---------------------------------------------------------------- */
+
+typedef struct fore_graft_options {
+    bool dry_run; /* looks and reports, writes nothing */
+    fore_progress progress; /* stage "graft", bytes of tensors; may be NULL */
+    void *user;
+} fore_graft_options;
+
+typedef struct fore_graft_report {
+    bool already;           /* the model has a whole tower: nothing was touched */
+    uint64_t tensors, bytes, parameters; /* of the tower */
+    const char *files[8];   /* [file_count] written (dry run: to be written), in this order; static */
+    int file_count;
+} fore_graft_report;
+
+/* Copies the vision tower of the checkpoint in the folder `from` into the one in `into`, which is text alone: the tensors, byte for
+ * byte, to model-vision.safetensors, the processor's settings, vision_config and token ids; the index comes last. Every file appears
+ * whole or not at all, so that `into` opens as before or as after whenever this ends; the same call again finishes the job. options
+ * may be NULL. FORE_ERR_INVALID: folders, or two checkpoints that do not fit, or names that are taken; FORE_ERR_FORMAT: a tower that
+ * is not whole; FORE_ERR_LIMIT: no room on the disk. */
+FORE_API fore_status fore_graft(const char *from, const char *into, const fore_graft_options *options, fore_graft_report *report,
+                                fore_error *err);
+
 #ifdef __cplusplus
 }
 #endif

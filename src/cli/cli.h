@@ -66,6 +66,7 @@ typedef struct cli_options {
     int runs, prompt_tokens, decode_tokens;
     const char *depths, *sides, *acceptance; /* lists */
     bool dry_run, show, forget;
+    const char *from, *into;
     cli_list questions;
 } cli_options;
 
@@ -82,7 +83,9 @@ enum {
     CLI_BENCH = 256,
     CLI_TUNE = 512,
     CLI_PACK = 1024,
-    CLI_ALL = 2047
+    CLI_GRAFT = 1 << 20, /* parts of forge */
+    CLI_CHECK = 1 << 21,
+    CLI_ALL = 2047 | CLI_GRAFT | CLI_CHECK
 };
 
 /* --color, in the order of its words. */
@@ -97,10 +100,11 @@ typedef struct cli_verb {
     const char *summary;                    /* one line */
     const char *about;                      /* lines of the help, ended by a newline */
     int (*run)(const cli_options *options); /* returns an exit code */
+    const struct cli_verb *const *parts;    /* of a verb in several words, ended by NULL: "forge graft"; NULL: a verb of one */
 } cli_verb;
 
 extern const cli_verb cli_run_verb, cli_chat_verb, cli_logits_verb, cli_tokenize_verb, cli_render_verb,
-    cli_inspect_verb, cli_verify_verb, cli_quantize_verb, cli_bench_verb, cli_tune_verb, cli_pack_verb;
+    cli_inspect_verb, cli_verify_verb, cli_quantize_verb, cli_bench_verb, cli_tune_verb, cli_pack_verb, cli_forge_verb;
 
 /* Say it on standard error as "foresight: ..." and return the exit code, so that a verb ends with `return
  * cli_fail(...)`. */

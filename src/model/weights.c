@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const char *const TEXT_PREFIXES[] = {"model.language_model.", "language_model.model.", "language_model.", "model.", ""};
-static const char *const VISION_PREFIXES[] = {"model.visual.", "visual.", "vision_tower.", "model.vision_tower."};
+const char *const fore_vision_prefixes[FORE_VISION_PREFIXES] = {"model.visual.", "visual.", "vision_tower.", "model.vision_tower."};
 static const char *const MTP_PREFIXES[] = {"mtp.", "language_model.mtp.", "model.mtp.", "model.language_model.mtp."};
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -88,6 +88,10 @@ static const char *find_prefix(const fore_store *store, const char *const *prefi
     return NULL;
 }
 
+const char *fore_tower_prefix(const fore_store *store) {
+    return find_prefix(store, fore_vision_prefixes, FORE_VISION_PREFIXES, "patch_embed.proj.weight");
+}
+
 /* MLX's conversions store the gain of a norm, Hugging Face's files gain - 1. The axes of the convolution tell which it is. */
 static bool is_mlx(const fore_binder *b, const fore_text_config *t) {
     for (int i = 0; i < t->num_hidden_layers; i++) {
@@ -142,7 +146,7 @@ static void count_parameters(fore_network *n, uint64_t quantised) {
         if (has_prefix(e->name, MTP_PREFIXES, COUNT(MTP_PREFIXES))) {
             n->mtp_parameters += size;
             n->mtp_tensors++;
-        } else if (has_prefix(e->name, VISION_PREFIXES, COUNT(VISION_PREFIXES))) {
+        } else if (has_prefix(e->name, fore_vision_prefixes, FORE_VISION_PREFIXES)) {
             n->vision_parameters += size;
         } else {
             n->text_parameters += size;
@@ -176,7 +180,7 @@ fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore
         if (!out->inv_freq) s = fore_fail_nomem(err, "rope frequencies");
     }
     if (!s && out->config.has_vision) {
-        const char *prefix = find_prefix(out->store, VISION_PREFIXES, COUNT(VISION_PREFIXES), "patch_embed.proj.weight");
+        const char *prefix = fore_tower_prefix(out->store);
         if (prefix) {
             s = fore_tower_bind(out, prefix, err);
         } else {
