@@ -27,12 +27,14 @@ PKG_LIBS   := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null)
 CFLAGS_ALL = -std=c17 -D_GNU_SOURCE -DFORE_VERSION='"$(VERSION)"' $(WARN) $(NUMERIC) $(OPT) -g -fPIC -fvisibility=hidden -pthread \
              -Iinclude -Isrc $(PKG_CFLAGS) $(SAN) $(CFLAGS)
 LDLIBS_ALL = $(PKG_LIBS) -lm -pthread
-CLI_LIBS  := -ledit
+CURL_CFLAGS := $(shell $(PKG_CONFIG) --cflags libcurl 2>/dev/null)
+CURL_LIBS   := $(shell $(PKG_CONFIG) --libs libcurl 2>/dev/null)
+CLI_LIBS  := -ledit $(CURL_LIBS)
 COMPILE = mkdir -p $(@D) && echo "CC $<" && $(CC) $(CFLAGS_ALL) $(ISA) -MMD -MP -c $< -o $@
 LINK    = mkdir -p $(@D) && echo "LD $@" && $(CC) $(SAN) $(LDFLAGS) -o $@
 
-ifeq ($(PKG_LIBS),)
-$(warning pkg-config does not find all of: $(PKGS); ./check installs what is missing)
+ifneq ($(if $(PKG_LIBS),,x)$(if $(CURL_LIBS),,x),)
+$(warning pkg-config does not find all of: $(PKGS) libcurl; ./check installs what is missing)
 endif
 
 ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
@@ -44,8 +46,10 @@ LIB_ROOMS := base kernels text image checkpoint model multimodal decode forge
 LIB_SRC := $(foreach r,$(LIB_ROOMS),$(wildcard src/$(r)/*.c))
 LIB_SRC := $(filter-out $(ISA_ALL),$(LIB_SRC)) $(filter $(ISA_SRC_$(ARCH)),$(LIB_SRC))
 CLI_SRC := $(wildcard src/cli/*.c)
+HUB_SRC := $(wildcard src/hub/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
+HUB_OBJ := $(HUB_SRC:%.c=$(BUILD)/%.o)
 LIB_REAL := libforesight.so.$(VERSION)
 LIB_SO   := libforesight.so.$(SOVERSION)
 
@@ -91,7 +95,11 @@ $(BUILD)/$(LIB_REAL): $(LIB_OBJ)
 	@$(LINK) -shared -Wl,-soname,$(LIB_SO) $(if $(SAN),,-Wl,-z,defs) $^ $(LDLIBS_ALL)
 $(BUILD)/libforesight.so: $(BUILD)/$(LIB_REAL)
 	@ln -sf $(LIB_REAL) $(BUILD)/$(LIB_SO); ln -sf $(LIB_SO) $@
-$(BUILD)/foresight: $(CLI_OBJ) $(BUILD)/libforesight.a
+# The hub is the command's alone: the library does not need libcurl.
+$(HUB_OBJ): CFLAGS_ALL += $(CURL_CFLAGS)
+$(BUILD)/libhub.a: $(HUB_OBJ)
+	@rm -f $@; echo "AR $@"; $(AR) rcs $@ $^
+$(BUILD)/foresight: $(CLI_OBJ) $(BUILD)/libhub.a $(BUILD)/libforesight.a
 	@$(LINK) $^ $(LDLIBS_ALL) $(CLI_LIBS)
 
 DEMO_PICTURE := tests/samples/s00.png
@@ -118,9 +126,12 @@ BENCH_PARTS := $(patsubst %,$(BUILD)/src/cli/%.o,bench_limits bench_json bench_p
 $(BUILD)/tests/unit/test_cli: $(CLI_PARTS)
 $(BUILD)/tests/unit/test_bench: $(CLI_PARTS) $(BENCH_PARTS)
 $(BUILD)/tests/unit/test_cli $(BUILD)/tests/unit/test_bench: TEST_LDFLAGS = $(BUILD)/libforesight.a
+HUB_TESTS := $(BUILD)/tests/unit/test_hub $(BUILD)/tests/fault/test_hub_memory $(BUILD)/tests/fuzz/fuzz_hub $(BUILD)/libfuzzer/fuzz_hub
+$(HUB_TESTS): $(BUILD)/libhub.a
+$(HUB_TESTS): TEST_LDFLAGS = $(BUILD)/libforesight.a $(CURL_LIBS)
 # A fuzz target with a main of its own: the corpus and a fixed number of mutations of it, the same in every run.
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/driver.o $(BUILD)/libforesight.a
-	@$(LINK) $^ $(LDLIBS_ALL)
+	@$(LINK) $^ $(TEST_LDFLAGS) $(LDLIBS_ALL)
 $(BUILD)/data/%.unpacked: tests/data/%.tar.xz
 	@mkdir -p $(BUILD)/data/$* && echo "TAR $<"
 	@tar -C $(BUILD)/data/$* --no-same-owner -xJf $< && chmod -R u+w $(BUILD)/data/$*
@@ -146,7 +157,7 @@ fuzz:
 fuzz-run: $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/libfuzzer/%)
 	@for t in $^; do FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh $$t $(BUILD) || exit 1; done
 $(BUILD)/libfuzzer/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libforesight.a
-	@mkdir -p $(@D); echo "LD $@"; $(CC) -fsanitize=fuzzer $(FUZZ_SAN) -o $@ $^ $(LDLIBS_ALL)
+	@mkdir -p $(@D); echo "LD $@"; $(CC) -fsanitize=fuzzer $(FUZZ_SAN) -o $@ $^ $(TEST_LDFLAGS) $(LDLIBS_ALL)
 
 # ---- benchmark ----------------------------------------------------------------------------------------------------
 
@@ -184,5 +195,5 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_BIN:%=%.d) $(TEST_HELP:.o=.d) $(FUZZ_BIN:%=%.d) $(BENCH_BIN:%=%.d) \
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(HUB_OBJ:.o=.d) $(TEST_BIN:%=%.d) $(TEST_HELP:.o=.d) $(FUZZ_BIN:%=%.d) $(BENCH_BIN:%=%.d) \
          $(BUILD)/tests/fuzz/driver.d

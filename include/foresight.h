@@ -157,6 +157,16 @@ FORE_API fore_status fore_model_prune_packs(const fore_model *model, const char 
 /* Field `index` of the draft head's contract (how the head is fed), as text, and which source set it; false past the last. */
 FORE_API bool fore_model_get_contract(const fore_model *model, int index, const char **name, const char **value, const char **source);
 
+/* How the files hold quantised matrices, and what became of them. */
+typedef struct fore_stored_form {
+    const char *name;    /* "MLX", "FP8", "compressed-tensors", "AWQ", "GPTQ", ...; borrowed until the model is closed */
+    int bits, group;     /* of a weight in the files; weights of a row that share a scale, 0: all of it, or blocks */
+    int memory_bits;     /* 4 or 8: read as integers; 16 or 32: became floats */
+    uint64_t parameters; /* of the matrices of this kind, the draft head's among them */
+} fore_stored_form;
+/* Kind `index` of quantised matrix (bits and groups may differ between modules); false past the last. */
+FORE_API bool fore_model_get_form(const fore_model *model, int index, fore_stored_form *out);
+
 /* Bytes that a session will take, before they are taken. */
 typedef struct fore_plan {
     uint64_t weights;                      /* mapped */

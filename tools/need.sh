@@ -17,7 +17,7 @@ look_around() {
         command -v "$tool" >/dev/null 2>&1 || absent="$absent $tool"
     done
     if command -v pkg-config >/dev/null 2>&1; then
-        for library in libjpeg libpng libwebp libcjson libpcre2-8 libutf8proc libsodium libedit cmocka; do
+        for library in libjpeg libpng libwebp libcjson libpcre2-8 libutf8proc libsodium libedit libcurl cmocka; do
             pkg-config --exists "$library" || absent="$absent $library"
         done
     fi

@@ -59,6 +59,7 @@ typedef struct fore_stored_settings {
     const char *method;            /* "fp8", "compressed-tensors", "awq", "gptq", "mlx"; "": nothing is quantised */
     fore_dtype dtype;              /* that the model computes in; OTHER: not said */
     int block_rows, block_columns; /* weights that share one scale of an FP8 matrix; 0: not said */
+    int bits;                      /* GPTQ, AWQ: of most modules; 0: not said */
     bool zeros_less_one;           /* GPTQ: the zero points in the files are less by one */
 } fore_stored_settings;
 

@@ -32,7 +32,7 @@ static fore_status refuse(const block *b, const char *form) {
     char with[40] = "";
     if (cJSON_IsNumber(bits)) snprintf(with, sizeof with, " with %g bits", bits->valuedouble);
     return fore_fail(b->err, FORE_ERR_UNSUPPORTED, "%s: %s: weights quantised as %.80s%s are not supported; supported: BF16, F16 and F32 "
-                     "weights; MLX's affine form; FP8 E4M3 with scales; compressed-tensors, AWQ and GPTQ with 4 or 8 bits. Take the "
+                     "weights; MLX's affine form; FP8 E4M3 with scales; integers of compressed-tensors, AWQ (4 bits) and GPTQ (2, 4 and 8). Take the "
                      "model's BF16 checkpoint, of which `foresight quantize` makes a smaller one", b->what, b->key, form, with);
 }
 
@@ -109,16 +109,21 @@ static fore_status read_compressed(const block *b) {
 
 /* ---- AWQ and GPTQ ------------------------------------------------------------------------------------------------ */
 
-static bool has_bits(const block *b, double low, double high) {
+/* Reads them; false: they are not supported. */
+static bool read_bits(const block *b, bool four_only) {
     const cJSON *bits = fore_json_get(b->q, "bits");
     if (!bits) bits = fore_json_get(b->q, "w_bit");
-    return !bits || (cJSON_IsNumber(bits) && (bits->valuedouble == low || bits->valuedouble == high));
+    if (!bits) return true;
+    double n = cJSON_IsNumber(bits) ? bits->valuedouble : 0;
+    if (n != 4 && (four_only || (n != 2 && n != 8))) return false;
+    b->out->bits = (int)n;
+    return true;
 }
 
 static fore_status read_awq(const block *b) {
     const char *version = text_of(b->q, "version", "gemm");
     char form[64];
-    if (!has_bits(b, 4, 4)) return refuse(b, "awq");
+    if (!read_bits(b, true)) return refuse(b, "awq");
     snprintf(form, sizeof form, "awq of the version %.32s", version);
     if (strcasecmp(version, "gemm") && strcasecmp(version, "exllama")) return refuse(b, form);
     b->out->method = "awq";
@@ -128,7 +133,7 @@ static fore_status read_awq(const block *b) {
 static fore_status read_gptq(const block *b) {
     const char *format = text_of(b->q, "checkpoint_format", cJSON_IsTrue(fore_json_get(b->q, "is_marlin_format")) ? "marlin" : "gptq");
     char form[64];
-    if (!has_bits(b, 4, 8)) return refuse(b, "gptq");
+    if (!read_bits(b, false)) return refuse(b, "gptq");
     snprintf(form, sizeof form, "gptq of the format %.32s", format);
     if (strcmp(format, "gptq") && strcmp(format, "gptq_v2")) return refuse(b, form);
     b->out->method = "gptq";

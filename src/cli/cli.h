@@ -1,4 +1,5 @@
-/* The `foresight` command: what its files share. The command knows include/foresight.h and nothing else of the library.
+/* The `foresight` command: what its files share. The command knows include/foresight.h and nothing else of the library;
+ * beside it, src/hub/hub.h.
  * A verb is one file with one cli_verb; options.c says which flags there are and which verb takes them. A command that
  * runs out of memory ends at once (exit 1): only the library has to survive that. */
 #ifndef FORE_CLI_CLI_H
@@ -68,6 +69,11 @@ typedef struct cli_options {
     bool dry_run, show, forget;
     const char *from, *into;
     cli_list questions;
+    const char *revision; /* of pull */
+    cli_list includes, excludes;
+    int jobs;
+    bool offline;
+    double retry_seconds;
 } cli_options;
 
 /* Bits of the verbs in a flag's `verbs`. */
@@ -83,9 +89,10 @@ enum {
     CLI_BENCH = 256,
     CLI_TUNE = 512,
     CLI_PACK = 1024,
+    CLI_PULL = 2048,
     CLI_GRAFT = 1 << 20, /* parts of forge */
     CLI_CHECK = 1 << 21,
-    CLI_ALL = 2047 | CLI_GRAFT | CLI_CHECK
+    CLI_ALL = 4095 | CLI_GRAFT | CLI_CHECK
 };
 
 /* --color, in the order of its words. */
@@ -104,7 +111,8 @@ typedef struct cli_verb {
 } cli_verb;
 
 extern const cli_verb cli_run_verb, cli_chat_verb, cli_logits_verb, cli_tokenize_verb, cli_render_verb,
-    cli_inspect_verb, cli_verify_verb, cli_quantize_verb, cli_bench_verb, cli_tune_verb, cli_pack_verb, cli_forge_verb;
+    cli_inspect_verb, cli_verify_verb, cli_quantize_verb, cli_bench_verb, cli_tune_verb, cli_pack_verb, cli_pull_verb,
+    cli_forge_verb;
 
 /* Say it on standard error as "foresight: ..." and return the exit code, so that a verb ends with `return
  * cli_fail(...)`. */

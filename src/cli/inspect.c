@@ -110,6 +110,18 @@ static kept find_packs(const cli_options *options, const char *dir, const fore_m
     return k;
 }
 
+/* How the files have quantised matrices, and what they are in memory. */
+static void add_quantised(cli_text *out, const fore_model *model) {
+    fore_stored_form form;
+    for (int i = 0; fore_model_get_form(model, i, &form); i++) {
+        char groups[48] = "", floats[48] = "";
+        if (form.group) snprintf(groups, sizeof groups, ", groups of %d", form.group);
+        if (form.memory_bits != form.bits)
+            snprintf(floats, sizeof floats, "; in memory %d bits%s", form.memory_bits, form.memory_bits > 8 ? " (floats)" : "");
+        add_row(out, i ? "" : "quantised", "%s, %d bits%s: %" PRIu64 " parameters%s", form.name, form.bits, groups, form.parameters, floats);
+    }
+}
+
 static int print_table(const cli_options *options, const char *dir, const fore_model *model, int context) {
     cli_text out = {0};
     char a[32], b[32], c[32], d[32];
@@ -138,6 +150,7 @@ static int print_table(const cli_options *options, const char *dir, const fore_m
     if (info->experts) add_row(&out, "", "(%" PRIu64 " of the text's are active for a token)", info->active_parameters);
     add_row(&out, "weights", "%s in %" PRIu64 " tensors of %" PRIu64 " file%s, %s", bytes_text(info->weight_bytes, a),
             info->tensor_count, info->file_count, info->file_count == 1 ? "" : "s", info->dtypes);
+    add_quantised(&out, model);
     if (info->repacked_bytes) {
         kept k = find_packs(options, dir, model);
         bytes_text(info->repacked_bytes, a);
@@ -162,6 +175,20 @@ static int print_table(const cli_options *options, const char *dir, const fore_m
     int code = cli_print(out.data, out.size);
     cli_text_free(&out);
     return code;
+}
+
+static void add_forms(cJSON *root, const fore_model *model) {
+    fore_stored_form form;
+    cJSON *forms = cli_need(cJSON_AddArrayToObject(root, "quantised"));
+    for (int i = 0; fore_model_get_form(model, i, &form); i++) {
+        cJSON *item = cli_need(cJSON_CreateObject());
+        cJSON_AddItemToArray(forms, item);
+        cli_json_string(item, "form", form.name);
+        cli_json_whole(item, "bits", (uint64_t)form.bits);
+        cli_json_whole(item, "group", (uint64_t)form.group);
+        cli_json_whole(item, "memory_bits", (uint64_t)form.memory_bits);
+        cli_json_whole(item, "parameters", form.parameters);
+    }
 }
 
 static void add_contract(cJSON *root, const fore_model *model) {
@@ -235,6 +262,7 @@ static int print_json(const cli_options *options, const char *dir, const fore_mo
     cli_json_whole(root, "draft_vocabulary", (uint64_t)info->draft_vocabulary);
     cli_json_whole(root, "draft_head_bits", (uint64_t)info->draft_head_bits);
     if (info->mtp_attached) add_contract(root, model);
+    add_forms(root, model);
     cJSON *memory = cli_need(cJSON_AddObjectToObject(root, "memory"));
     cli_json_whole(memory, "context", (uint64_t)(context ? context : default_context(info)));
     cli_json_whole(memory, "weights", plan->weights);

@@ -9,12 +9,12 @@
 
 static const cli_verb *const verbs[] = {&cli_run_verb,      &cli_chat_verb,   &cli_inspect_verb, &cli_verify_verb,
                                         &cli_tokenize_verb, &cli_render_verb, &cli_logits_verb,  &cli_quantize_verb,
-                                        &cli_bench_verb,    &cli_tune_verb,   &cli_pack_verb,    &cli_forge_verb};
+                                        &cli_bench_verb,    &cli_tune_verb,   &cli_pack_verb,    &cli_pull_verb,
+                                        &cli_forge_verb};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void print_help(FILE *out) {
-    fputs("foresight looks at pictures and writes text about them, with vision-language\n"
-          "models of the Qwen3.5 family on ordinary processors.\n\n"
+    fputs("foresight looks at pictures and writes text, with models of the Qwen3.5 family.\n\n"
           "usage: foresight COMMAND [flags]\n\n",
           out);
     for (int i = 0; i < VERBS; i++) fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);

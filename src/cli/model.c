@@ -10,6 +10,7 @@
 
 #include "cli/args.h"
 #include "cli/files.h"
+#include "cli/hub.h"
 #include "cli/json.h"
 #include "cli/pack.h"
 #include "cli/progress.h"
@@ -43,6 +44,31 @@ static bool find_installed(cli_text *dir) {
     return false;
 }
 
+/* A checkpoint of the hub's cache, which is looked for without the network. */
+static int find_pulled(const char *given, const char *from, cli_text *dir) {
+    fore_hub_name name;
+    cli_text cache = {0};
+    char *found = NULL;
+    fore_error err = {0};
+    int code = CLI_OK;
+    if (!fore_hub_name_parse(given, &name))
+        return cli_fail("%s%s: no such folder; give the folder of a Hugging Face checkpoint with --model DIR", given, from);
+    cli_hub_cache(&cache);
+    fore_status status = cache.data ? fore_hub_find(cache.data, &name, &found, &err) : FORE_OK;
+    if (status)
+        code = cli_fail_status(status, &err);
+    else if (!found)
+        code = cli_fail("%s%s: no such folder, and nothing of that name is in the cache %s; to download it: foresight pull %s", given, from,
+                        cli_text_string(&cache), given);
+    else
+        cli_text_puts(dir, found);
+    if (found && fore_hub_check(found, &err)) /* it may do all the same, for its tokenizer for example */
+        fprintf(stderr, "foresight: note: %s; to complete it: foresight pull %s\n", err.text, given);
+    fore_free(found);
+    cli_text_free(&cache);
+    return code;
+}
+
 int cli_find_model(const char *given, cli_text *dir) {
     const char *variable = getenv("FORESIGHT_MODEL");
     const char *from = "";
@@ -51,11 +77,9 @@ int cli_find_model(const char *given, cli_text *dir) {
         from = " (from FORESIGHT_MODEL)";
     }
     if (given) {
-        cli_text_puts(dir, given);
         struct stat status;
-        if (stat(given, &status))
-            return cli_fail("%s%s: no such folder; give the folder of a Hugging Face checkpoint with --model DIR",
-                            given, from);
+        if (stat(given, &status)) return find_pulled(given, from, dir);
+        cli_text_puts(dir, given);
         if (!S_ISDIR(status.st_mode))
             return cli_fail("%s%s: not a folder; give the folder that holds config.json and the safetensors files",
                             given, from);
@@ -68,6 +92,14 @@ int cli_find_model(const char *given, cli_text *dir) {
     if (find_installed(dir)) return CLI_OK;
     return cli_fail("no model: give the folder of a Hugging Face checkpoint with --model DIR or in FORESIGHT_MODEL "
                     "(models/tiny is not in this folder and not installed)");
+}
+
+int cli_find_operand(const char *given, cli_text *dir) {
+    struct stat status;
+    fore_hub_name name;
+    if (stat(given, &status) && fore_hub_name_parse(given, &name)) return find_pulled(given, "", dir);
+    cli_text_puts(dir, given);
+    return CLI_OK;
 }
 
 const char *cli_isa(const cli_options *options) {

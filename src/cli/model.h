@@ -6,9 +6,12 @@
 #include "cli/text.h"
 #include "cli/tuned.h"
 
-/* The checkpoint folder: the flag (or operand), else $FORESIGHT_MODEL, else models/tiny here, else the installed one.
+/* The checkpoint folder: the flag (or operand), else $FORESIGHT_MODEL, else models/tiny here, else the installed one. What is no
+ * path but reads as OWNER/NAME or OWNER/NAME@REVISION is a checkpoint of the hub's cache.
  * Returns CLI_OK, or CLI_FAILED having said what to do. */
 int cli_find_model(const char *given, cli_text *dir);
+/* The same for an operand that a verb gives to the library as it is: only OWNER/NAME is looked up. */
+int cli_find_operand(const char *given, cli_text *dir);
 /* --isa, else $FORESIGHT_ISA, else NULL. */
 const char *cli_isa(const cli_options *options);
 

@@ -21,7 +21,7 @@ const char cli_machine[] = "machine (the answer stays the same):";
 const char cli_hidden[] = "";
 
 const cli_flag cli_flags[] = {
-    {"model", 'm', CLI_TEXT, AT(model), OPEN, "DIR", "checkpoint folder; else $FORESIGHT_MODEL, models/tiny", 0, 0, 0},
+    {"model", 'm', CLI_TEXT, AT(model), OPEN, "DIR", "DIR or OWNER/NAME; else $FORESIGHT_MODEL, models/tiny", 0, 0, 0},
     {"tokenizer", 0, CLI_TEXT, AT(tokenizer), CLI_TOKENIZE, "FILE", "a tokenizer.json instead of a model", 0, 0, 0},
     {"template", 0, CLI_TEXT, AT(template), CLI_RENDER, "FILE", "a chat template instead of a model", 0, 0, 0},
     {"image", 'i', CLI_LIST, AT(images), PROMPT | CLI_TUNE, "FILE", "a JPEG, PNG or WebP picture; may be repeated", 0, 0, 0},
@@ -99,6 +99,13 @@ const cli_flag cli_flags[] = {
     {"pack", 0, CLI_TEXT, AT(pack), PROMPT | CLI_INSPECT | CLI_BENCH | CLI_TUNE | CLI_PACK, "beside|cache|DIR", cli_machine, 0, 0, 0},
     {"verify", 0, CLI_ON, AT(verify), CLI_PACK, NULL, "read a file that is there, remake a damaged one", 0, 0, 0},
     {"prune", 0, CLI_ON, AT(prune), CLI_PACK, NULL, "remove those of this model's earlier weights", 0, 0, 0},
+    {"revision", 0, CLI_TEXT, AT(revision), CLI_PULL, "R", "a branch, a tag or a commit; else main", 0, 0, 0},
+    {"include", 0, CLI_LIST, AT(includes), CLI_PULL, "PATTERN",
+     "files to download, as in '*.gguf'; may be repeated;\nelse what a checkpoint in safetensors needs", 0, 0, 0},
+    {"exclude", 0, CLI_LIST, AT(excludes), CLI_PULL, "PATTERN", "files to leave; may be repeated", 0, 0, 0},
+    {"jobs", 'j', CLI_WHOLE, AT(jobs), CLI_PULL, "N", "files at once; else 4", 1, 64, 0},
+    {"offline", 0, CLI_ON, AT(offline), CLI_PULL, NULL, "look into the cache only, also with $HF_HUB_OFFLINE", 0, 0, 0},
+    {"retry-seconds", 0, CLI_REAL, AT(retry_seconds), CLI_PULL, "X", cli_hidden, 0, 3600, 0},
     {"ablate", 0, CLI_BITS, AT(ablate), ASK, "splice|delta|history", cli_hidden, 0, 0, 0},
     {"draft-wrong", 0, CLI_ON, AT(draft_wrong), ASK, NULL, cli_hidden, 0, 0, 0},
     {"draft-replay", 0, CLI_TEXT, AT(draft_replay), CLI_RUN, "FILE", cli_hidden, 0, 0, 0},

@@ -12,6 +12,7 @@ static void draw(const cli_progress *progress) {
     double seconds = cli_seconds() - progress->started;
     fprintf(stderr, "\r\033[K%s ", cli_interrupted() ? "stopping," : progress->stage);
     if (progress->total) fprintf(stderr, "%3.0f %%  ", 100 * (double)progress->done / (double)progress->total);
+    if (progress->bytes && progress->total) fprintf(stderr, "%.3f of %.3f GB  ", (double)progress->done / 1e9, (double)progress->total / 1e9);
     fprintf(stderr, "%.0f s", seconds);
     fflush(stderr);
 }

@@ -15,6 +15,7 @@ typedef struct cli_progress {
     pthread_cond_t changed;
     char stage[16];
     uint64_t done, total;
+    bool bytes; /* done and total are, and are shown; set before the first call */
     bool ended;
 } cli_progress;
 

@@ -7,6 +7,7 @@
 #include "cli/divergence.h"
 #include "cli/files.h"
 #include "cli/json.h"
+#include "cli/model.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
 
@@ -101,14 +102,14 @@ static int print_json(const cli_options *o, const fore_quantize_report *r, const
     return code;
 }
 
-static int make(const cli_options *o, fore_quantize_report **report, double *seconds) {
+static int make(const cli_options *o, const char *source, fore_quantize_report **report, double *seconds) {
     fore_quantize_options how = read_options(o);
     fore_error err = {0};
     cli_progress progress;
     cli_progress_start(&progress, "quantize");
     how.progress = cli_progress_call;
     how.user = &progress;
-    fore_status status = fore_quantize(o->operand, o->second, &how, report, &err);
+    fore_status status = fore_quantize(source, o->second, &how, report, &err);
     *seconds = cli_seconds() - progress.started;
     cli_progress_end(&progress);
     if (status == FORE_ERR_CANCELLED)
@@ -120,19 +121,22 @@ static int run(const cli_options *o) {
     fore_quantize_report *report = NULL;
     cli_divergence divergence = {0};
     double seconds = 0;
+    cli_text source = {0};
     int code = check_usage(o);
+    if (code == CLI_OK) code = cli_find_operand(o->operand, &source);
     if (code == CLI_OK) {
         cli_catch_interrupt(true);
-        code = make(o, &report, &seconds);
+        code = make(o, source.data, &report, &seconds);
     }
     if (code == CLI_OK && !o->json) print_report(o, report, seconds);
     if (code == CLI_OK && o->check) {
         fflush(stdout); /* what is done is said, whatever becomes of the comparison */
-        code = cli_diverge(o, o->operand, o->second, o->check, &divergence);
+        code = cli_diverge(o, source.data, o->second, o->check, &divergence);
         if (code == CLI_OK && !o->json) print_check(o, &divergence);
     }
     if (code == CLI_OK) code = o->json ? print_json(o, report, &divergence) : cli_print("", 0);
     fore_quantize_report_free(report);
+    cli_text_free(&source);
     return code;
 }
 

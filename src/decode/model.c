@@ -154,6 +154,27 @@ static fore_status load_mtp(fore_model *m, const fore_model_options *o, const fo
     return s;
 }
 
+bool fore_model_get_form(const fore_model *m, int index, fore_stored_form *out) {
+    const fore_panels *const both[] = {&m->network.panels, &m->mtp.panels};
+    int at = 0;
+    for (int p = 0; p < 2; p++)
+        for (int i = 0; i < both[p]->kind_count; i++) {
+            const fore_panels_kind *k = &both[p]->kinds[i];
+            bool known = false; /* the draft head's that the model has too are counted with them */
+            fore_stored_form form = {k->label, k->bits, k->group, k->memory_bits, k->parameters};
+            for (int j = 0; j < both[!p]->kind_count; j++) {
+                const fore_panels_kind *o = &both[!p]->kinds[j];
+                if (strcmp(o->label, k->label) || o->bits != k->bits || o->group != k->group || o->memory_bits != k->memory_bits) continue;
+                known = p == 1;
+                form.parameters += o->parameters;
+            }
+            if (known || at++ != index) continue;
+            *out = form;
+            return true;
+        }
+    return false;
+}
+
 bool fore_model_get_contract(const fore_model *m, int index, const char **name, const char **value, const char **source) {
     if (index < 0 || index >= FORE_CONTRACT_FIELDS) return false;
     *name = fore_contract_field_name((fore_contract_field)index);

@@ -108,6 +108,9 @@ static fore_status refuse_quantised(const cJSON *config, const char *what, fore_
     const cJSON *const objects[] = {config, fore_json_get(config, "text_config")};
     for (int i = 0; i < 4; i++) {
         const cJSON *q = fore_json_get(objects[i / 2], keys[i % 2]);
+        const cJSON *method = fore_json_get(q, "quant_method");
+        /* Ways that have FP8, whose weights become floats: of the others the tensors were refused. */
+        if (cJSON_IsString(method) && (!strcmp(method->valuestring, "fp8") || !strcmp(method->valuestring, "compressed-tensors"))) continue;
         if (q && !cJSON_IsFalse(q) && !(cJSON_IsObject(q) && !q->child))
             return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: %s: the source is quantised already; give the checkpoint that it was made "
                              "from", what, keys[i % 2]);
@@ -115,12 +118,14 @@ static fore_status refuse_quantised(const cJSON *config, const char *what, fore_
     return FORE_OK;
 }
 
-/* null, false and {} say the same as nothing, and would be in the way. */
-static bool drop_empty(cJSON *config) {
+/* null, false and {} say the same as nothing, FP8 is gone, and all would be in the way. */
+static bool drop_old(cJSON *config) {
     static const char *const keys[] = {"quantization", "quantization_config"};
+    cJSON *const objects[] = {config, cJSON_GetObjectItemCaseSensitive(config, "text_config")};
     bool dropped = false;
-    for (int i = 0; i < 2; i++) {
-        cJSON *item = cJSON_DetachItemFromObjectCaseSensitive(config, keys[i]);
+    for (int i = 0; i < 4; i++) {
+        if (!cJSON_IsObject(objects[i / 2])) continue;
+        cJSON *item = cJSON_DetachItemFromObjectCaseSensitive(objects[i / 2], keys[i % 2]);
         dropped = dropped || item;
         cJSON_Delete(item);
     }
@@ -142,7 +147,7 @@ fore_status fore_quantize_config(const fore_quantize_plan *plan, const char *sou
         return s;
     }
     cJSON *block = make_block(&b, plan), *draft = make_draft_block(&b, plan);
-    if (drop_empty(config)) {
+    if (drop_old(config)) {
         printed = cJSON_Print(config);
         source = printed;
         size = printed ? strlen(printed) : 0;

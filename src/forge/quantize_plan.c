@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "kernels/quant.h"
+#include "model/bind.h"
+#include "model/form_list.h"
 #include "model/mtp.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -77,6 +79,8 @@ typedef struct maker {
     const fore_store *store, *sidecar; /* sidecar: NULL when there is none */
     const fore_store *from;            /* the one that is being planned */
     bool *taken;                       /* [entries of `from`] */
+    fore_entry *floats;                /* [entries of `from`] those in FP8 as floats; their form is at the same index */
+    const fore_form_matrix **forms;
     fore_error *err;
 } maker;
 
@@ -238,6 +242,12 @@ static fore_quantize_piece *new_pieces(maker *m, size_t count) {
     return p;
 }
 
+/* An entry, or the floats that it becomes. */
+static const fore_entry *seen(const maker *m, const fore_entry *e) {
+    size_t at = (size_t)(e - fore_store_at(m->from, 0));
+    return m->forms[at] ? &m->floats[at] : e;
+}
+
 /* A job whose tensor has the shape given; its pieces are rows of tensors with the same K and type. */
 static fore_quantize_job *add_job(maker *m, const char *name, int dims, const uint64_t *shape, fore_quantize_piece *pieces,
                                   size_t count) {
@@ -248,6 +258,8 @@ static fore_quantize_job *add_job(maker *m, const char *name, int dims, const ui
     for (int i = 0; i < dims; i++) j->shape[i] = shape[i];
     if (dims) j->K = shape[dims - 1];
     for (size_t i = 0; i < count; i++) {
+        uintptr_t at = ((uintptr_t)pieces[i].from - (uintptr_t)m->floats) / sizeof *m->floats; /* huge for one of the store's own */
+        if (at < fore_store_count(m->from)) pieces[i].form = m->forms[at];
         j->rows += pieces[i].rows;
         uint64_t all = rows_of(pieces[i].from), bytes = pieces[i].from->bytes;
         if (pieces[i].across) j->source_bytes += bytes / all / pieces[i].across * j->K * pieces[i].rows;
@@ -326,7 +338,7 @@ static fore_status stack_experts(maker *m, const char *name, size_t stem, int E,
         if (!stack) return FORE_ERR_NOMEM;
         for (int e = 0; e < E; e++) {
             const fore_entry *x = find_expert(m, name, stem, part, e);
-            pieces[e] = (fore_quantize_piece){.from = x, .rows = x->shape[0]};
+            pieces[e] = (fore_quantize_piece){.from = seen(m, x), .rows = x->shape[0]};
             m->taken[x - base] = true;
         }
         const uint64_t shape[3] = {(uint64_t)E, pieces[0].from->shape[0], pieces[0].from->shape[1]};
@@ -336,16 +348,13 @@ static fore_status stack_experts(maker *m, const char *name, size_t stem, int E,
     return FORE_OK;
 }
 
-static fore_status refuse_quantised(const maker *m, const fore_entry *e) {
+static fore_status refuse_quantised(const maker *m, const fore_entry *e, bool as_floats) {
     static const char *const ends[] = {".scales", ".biases", ".weight_scale", ".weight_scale_inv", ".weight_packed", ".qweight", ".qzeros"};
-    size_t n = strlen(e->name);
-    for (size_t i = 0; i < COUNT(ends); i++) {
-        size_t k = strlen(ends[i]);
-        if (n >= k && !strcmp(e->name + n - k, ends[i]))
-            return fore_fail(m->err, FORE_ERR_UNSUPPORTED, "quantize: the source is quantised already: it has %s; give the "
-                             "checkpoint that it was made from", e->name);
-    }
-    return FORE_OK;
+    bool quantised = !as_floats && fore_forms_own(m->from, e);
+    for (size_t i = 0; i < COUNT(ends); i++) quantised = quantised || fore_name_ends_with(e->name, ends[i]);
+    if (!quantised) return FORE_OK;
+    return fore_fail(m->err, FORE_ERR_UNSUPPORTED, "quantize: the source is quantised already: it has %s; give the checkpoint that it "
+                     "was made from", e->name);
 }
 
 static bool is_shaped(const fore_entry *e, int a, int b, int c) {
@@ -385,15 +394,40 @@ static fore_status add_transposed(maker *m, const fore_entry *e, kind k, int bit
     return s || k != FUSED ? s : turn_part(m, e, stem, 1, N, N, bits, why);
 }
 
-static fore_status plan_entry(maker *m, const fore_entry *e) {
+/* Fills in what FP8 weights become, and marks the tensors that belong to them. */
+static fore_status see_forms(maker *m) {
+    for (size_t i = 0; i < fore_store_count(m->from); i++) {
+        const fore_entry *e = fore_store_at(m->from, i);
+        if (!fore_form_fp8.recognise(m->from, e)) continue;
+        fore_form_matrix *form = fore_arena_alloc(&m->plan->arena, 1, sizeof *form);
+        if (!form) return fore_fail_nomem(m->err, "the plan");
+        fore_status s = fore_forms_read(m->from, e, &m->config->stored, form, m->err);
+        if (s) return fore_fail_prefix(m->err, s, "quantize");
+        m->forms[i] = form;
+        m->floats[i] = *e;
+        m->floats[i].dtype = form->dtype;
+        m->floats[i].dtype_name = form->dtype == FORE_DTYPE_F32 ? "F32" : form->dtype == FORE_DTYPE_F16 ? "F16" : "BF16";
+        m->floats[i].bytes = e->bytes * fore_dtype_size(form->dtype);
+        m->floats[i].data = NULL;
+        const fore_entry *const others[] = {form->part[1], fore_form_find(m->from, e, "input_scale"), fore_form_find(m->from, e, "activation_scale")};
+        for (size_t k = 0; k < COUNT(others); k++)
+            if (others[k]) m->taken[others[k] - fore_store_at(m->from, 0)] = true;
+    }
+    return FORE_OK;
+}
+
+static fore_status plan_entry(maker *m, const fore_entry *stored) {
+    const fore_entry *e = seen(m, stored);
     region r = region_of(e->name);
     kind k = kind_of(e->name, r);
     const char *why;
-    fore_status s = refuse_quantised(m, e);
+    fore_status s = refuse_quantised(m, e, e != stored);
     if (s || k == OTHER) return s ? s : copy_entry(m, e);
     int bits = bits_of(m, r, k, &why);
     bool experts = k == FUSED || k == DOWN || k == NUMBERED;
     bool fused = k == FUSED || k == DOWN;
+    if (fused && bits && e != stored && is_transposed(m, e, k))
+        return fore_fail(m->err, FORE_ERR_UNSUPPORTED, "quantize: %s: transposed experts in FP8; give the BF16 checkpoint", e->name);
     if (fused && bits && is_transposed(m, e, k)) return add_transposed(m, e, k, bits, why);
     int E = m->config->text.num_experts, want = k == STACK || fused ? 3 : 2;
     if (e->dims != want || (fused && (e->shape[0] != (uint64_t)E || !e->bytes)) || (k == FUSED && e->shape[1] % 2) ||
@@ -421,7 +455,11 @@ static fore_status plan_store(maker *m, const fore_store *from) {
     size_t count = fore_store_count(from);
     m->from = from;
     m->taken = fore_arena_alloc(&m->plan->arena, count + 1, sizeof *m->taken);
-    if (!m->taken) return fore_fail_nomem(m->err, "the plan");
+    m->floats = fore_arena_alloc(&m->plan->arena, count + 1, sizeof *m->floats);
+    m->forms = fore_arena_alloc(&m->plan->arena, count + 1, sizeof *m->forms);
+    if (!m->taken || !m->floats || !m->forms) return fore_fail_nomem(m->err, "the plan");
+    fore_status status = see_forms(m);
+    if (status) return status;
     for (size_t i = 0; i < count; i++) {
         const fore_entry *e = fore_store_at(from, i);
         if (m->taken[i] || is_elsewhere(m, e)) continue;

@@ -13,13 +13,15 @@
 #include "checkpoint/config.h"
 #include "checkpoint/safetensors_layout.h"
 #include "checkpoint/store.h"
+#include "model/forms.h"
 
 enum { FORE_QUANTIZE_TENSORS = 3 }; /* of a quantised matrix: M.weight, M.scales, M.biases */
 
 /* Rows row .. row+rows-1 of a source tensor that is seen as a matrix [*,K]. Or, of a transposed one, as rows: columns row ..
  * row+rows-1 of the matrix [K,across] that begins `skip` elements into the tensor. */
 typedef struct fore_quantize_piece {
-    const fore_entry *from; /* borrowed from a store */
+    const fore_entry *from; /* borrowed from a store; of a form: as the floats that it becomes, without data */
+    const fore_form_matrix *form; /* NULL: floats as they are */
     uint64_t row, rows;
     uint64_t across, skip; /* across 0: not transposed */
 } fore_quantize_piece;
@@ -69,8 +71,8 @@ typedef struct fore_quantize_plan {
 } fore_quantize_plan;
 
 /* sidecar: the store of the draft head's own file, sidecar_name its path inside the folder; NULL when there is none. What
- * the stores lend stays borrowed. FORE_ERR_UNSUPPORTED: a source that is quantised already, or a matrix of a type that
- * cannot be. On success fore_quantize_plan_free. */
+ * the stores lend stays borrowed. FP8 counts as the floats that it becomes. FORE_ERR_UNSUPPORTED: a source that is quantised
+ * otherwise already, or a matrix of a type that cannot be. On success fore_quantize_plan_free. */
 fore_status fore_quantize_plan_make(const fore_config *config, const fore_store *store, const fore_store *sidecar,
                                     const char *sidecar_name, const fore_quantize_rules *rules, fore_quantize_plan *out,
                                     fore_error *err);

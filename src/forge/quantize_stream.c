@@ -27,7 +27,7 @@ typedef struct block {
     const fore_quantize_job *job;
     fore_dtype dtype;
     const unsigned char *from; /* [rows,K] */
-    unsigned char *turned;     /* room for as many, when some piece is transposed */
+    unsigned char *turned;     /* room for as many, when some piece is transposed or in another form */
     uint64_t rows, task_rows;
     unsigned char *q, *scales, *biases;
     sums *of;            /* [tasks] */
@@ -126,9 +126,18 @@ static fore_status quantize_block(const fore_quantize_stream *st, block *b, cons
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/* Rows r .. r+rows-1 of a piece, which lie together: in the file, or turned into the room given. */
-static const unsigned char *piece_rows(const fore_quantize_job *j, const fore_quantize_piece *p, uint64_t r, uint64_t rows, void *room) {
+/* Rows r .. r+rows-1 of a piece, which lie together: in the file, or written or turned into the room given. NULL: a form has no
+ * such numbers. */
+static const unsigned char *piece_rows(const fore_quantize_job *j, const fore_quantize_piece *p, uint64_t r, uint64_t rows, void *room,
+                                       fore_error *err) {
     size_t size = fore_dtype_size(p->from->dtype);
+    if (p->form) {
+        const fore_form_rows to = {.q = room};
+        const char *problem = p->form->form->write(p->form, (size_t)(p->row + r), (size_t)rows, &to);
+        if (!problem) return room;
+        fore_fail(err, FORE_ERR_FORMAT, "quantize: %s: %s", p->from->name, problem);
+        return NULL;
+    }
     if (!p->across) return p->from->data + (p->row + r) * j->K * size;
     const unsigned char *from = p->from->data + (p->skip + p->row + r) * size;
     if (size == 4) fore_turn_32(room, from, j->K, p->across, rows);
@@ -136,9 +145,14 @@ static const unsigned char *piece_rows(const fore_quantize_job *j, const fore_qu
     return room;
 }
 
-static bool is_turned(const fore_quantize_job *j) { return j->pieces[0].across != 0; }
+/* Whether rows lie in the file only turned, or in another form. */
+static bool is_turned(const fore_quantize_job *j) {
+    bool turned = false;
+    for (size_t i = 0; i < j->piece_count; i++) turned = turned || j->pieces[i].across || j->pieces[i].form;
+    return turned;
+}
 
-/* A matrix that stays as it is, but for its axes. */
+/* A matrix whose numbers stay as they are, but for their axes and their form. */
 static fore_status copy_turned(fore_quantize_stream *st, const fore_quantize_job *j, const fore_folder_file *file, uint64_t at,
                                fore_error *err) {
     enum { ROWS = 64 };
@@ -149,7 +163,8 @@ static fore_status copy_turned(fore_quantize_stream *st, const fore_quantize_job
         for (uint64_t r = 0, rows; r < j->pieces[i].rows && !s; r += rows, at += rows * row) {
             rows = j->pieces[i].rows - r < ROWS ? j->pieces[i].rows - r : ROWS;
             s = fore_quantize_stream_step(st, err);
-            if (!s) s = fore_folder_write_at(file, at, piece_rows(j, &j->pieces[i], r, rows, room), (size_t)(rows * row), err);
+            const unsigned char *from = s ? NULL : piece_rows(j, &j->pieces[i], r, rows, room, err);
+            if (!s) s = from ? fore_folder_write_at(file, at, from, (size_t)(rows * row), err) : FORE_ERR_FORMAT;
             st->done += rows * row;
         }
     free(room);
@@ -196,12 +211,12 @@ static fore_status stream_rows(fore_quantize_stream *st, block *b, uint64_t most
         uint64_t row_bytes = j->K * fore_dtype_size(b->dtype);
         for (uint64_t r = 0; r < p->rows; r += b->rows) {
             b->rows = p->rows - r < most ? p->rows - r : most;
-            b->from = piece_rows(j, p, r, b->rows, b->turned);
-            fore_status s = fore_quantize_stream_step(st, err);
+            b->from = piece_rows(j, p, r, b->rows, b->turned, err);
+            fore_status s = b->from ? fore_quantize_stream_step(st, err) : FORE_ERR_FORMAT;
             if (!s) s = quantize_block(st, b, p, p->row + r, total, err);
             if (!s) s = write_block(file, b, at, written, err);
             if (s) return s;
-            if (!p->across) fore_map_release(b->from, (size_t)(b->rows * row_bytes));
+            if (!p->across && !p->form) fore_map_release(b->from, (size_t)(b->rows * row_bytes));
             written += b->rows;
             st->done += b->rows * row_bytes;
         }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/quant.h"
+#include "model/form_list.h"
 
 enum { NAME = 256 };
 
@@ -75,6 +76,26 @@ static const fore_entry *companion(fore_binder *b, const char *weight, const cha
 
 static bool is_stored_width(uint64_t bits) { return (bits >= 2 && bits <= 6) || bits == 8; }
 
+/* Panels have no scales of 32 bits: such a matrix becomes floats. */
+static void widen_quantised(fore_binder *b, int dims, const uint64_t *shape, stored *out) {
+    fore_form_matrix *m = fore_arena_alloc(b->arena, 1, sizeof *m);
+    if (!m) {
+        b->status = fore_fail_nomem(b->err, "the list of quantised matrices");
+        return;
+    }
+    *m = (fore_form_matrix){.form = &fore_form_mlx,
+                            .part = {out->data, out->scales, out->biases},
+                            .matrices = dims == 3 ? (size_t)shape[0] : 1,
+                            .rows = (size_t)shape[dims - 2],
+                            .K = (size_t)shape[dims - 1],
+                            .dtype = FORE_DTYPE_F32,
+                            .label = "MLX",
+                            .file_bits = out->bits,
+                            .file_group = out->group,
+                            .own = {out->bits, out->group}};
+    out->from = m;
+}
+
 /* The three tensors of a quantised matrix of the logical shape: bits and group from their sizes. */
 static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const uint64_t *shape, stored *out) {
     uint64_t K = shape[dims - 1], packed[FORE_STORE_DIMS], affine[FORE_STORE_DIMS];
@@ -96,8 +117,8 @@ static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const 
         refuse_shape(b, out->scales, dims, affine);
     } else if (!has_shape(out->biases, dims, affine) || out->biases->dtype != out->scales->dtype) {
         refuse_shape(b, out->biases, dims, affine);
-    } else if (out->scales->dtype != FORE_DTYPE_BF16 && out->scales->dtype != FORE_DTYPE_F16) {
-        b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: type %s; scales and biases are supported in BF16 and F16",
+    } else if (!fore_dtype_is_float(out->scales->dtype)) {
+        b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: type %s; scales and biases are supported in BF16, F16 and F32",
                               out->scales->name, out->scales->dtype_name);
     } else if (!is_stored_width(words * 32 / K)) {
         b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: %d bits a weight; supported are 2, 3, 4, 5, 6 and 8", e->name,
@@ -105,6 +126,7 @@ static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const 
     } else {
         out->bits = (int)(words * 32 / K);
         out->group = (int)(K / groups);
+        if (out->scales->dtype == FORE_DTYPE_F32) widen_quantised(b, dims, shape, out);
     }
 }
 
@@ -205,6 +227,11 @@ void fore_bind_matrix(fore_binder *b, fore_weight *out, int N, int K, const char
     if (find_stored(b, name, 2, shape, &s)) place(b, out, &s, 0, N, K);
 }
 
+/* From one matrix that is made to the next of its kind: each begins at a multiple of a line. */
+static size_t made_stride(const fore_weight *w) {
+    return (fore_weight_bytes(w) + FORE_PANELS_LINE - 1) / FORE_PANELS_LINE * FORE_PANELS_LINE;
+}
+
 void fore_bind_slices(fore_binder *b, fore_experts *out, int E, int rows, int row0, int N, int K, const char *format, ...) {
     FORMAT(name);
     const uint64_t shape[3] = {(uint64_t)E, (uint64_t)rows, (uint64_t)K};
@@ -215,23 +242,51 @@ void fore_bind_slices(fore_binder *b, fore_experts *out, int E, int rows, int ro
         out->stride = (size_t)rows * (size_t)K * fore_dtype_size(s.data->dtype);
         return;
     }
-    /* What is made of one kind follows each other, each at a multiple of a line. */
-    out->stride = (fore_weight_bytes(&out->first) + FORE_PANELS_LINE - 1) / FORE_PANELS_LINE * FORE_PANELS_LINE;
+    out->stride = made_stride(&out->first);
     for (int e = 1; e < E && !b->status; e++) {
         fore_weight next;
         place(b, &next, &s, (size_t)e * (size_t)rows + (size_t)row0, N, K);
     }
 }
 
+/* Transposed matrices of a form become floats as they lie, all columns of each: of the parts that are bound apart the first makes
+ * them, and the others find its. */
+static void place_columns(fore_binder *b, fore_experts *out, int E, const stored *s, int column0, int N) {
+    const fore_form_matrix *m = s->from;
+    if (m->bits) {
+        b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %s: transposed experts are supported in F32, F16, BF16 and FP8", s->data->name);
+        return;
+    }
+    fore_weight first = {.data = NULL};
+    const fore_panels *p = b->panels;
+    for (size_t i = p->count; i > 0 && p->count - i < 2 * (size_t)E && !first.data; i--)
+        if (p->jobs[i - 1].from && p->jobs[i - 1].from->part[0] == s->data && p->jobs[i - 1].row0 == 0) first.data = p->jobs[i - 1].w.panels;
+    for (int e = 0; e < E && !b->status && (e || !first.data); e++) {
+        fore_weight w;
+        place(b, &w, s, (size_t)e * m->rows, (int)m->rows, (int)m->K);
+        if (e == 0) first = w;
+    }
+    const fore_weight all = {.dtype = m->dtype, .N = (int)m->rows, .K = (int)m->K};
+    *out = (fore_experts){.first = {.data = (const char *)first.data + (size_t)column0 * fore_dtype_size(m->dtype), .dtype = m->dtype, .N = N, .K = all.N},
+                          .stride = made_stride(&all),
+                          .across = all.K};
+}
+
 void fore_bind_columns(fore_binder *b, fore_experts *out, int E, int K, int columns, int column0, int N, const char *format, ...) {
     FORMAT(name);
-    char full[NAME];
     const uint64_t shape[3] = {(uint64_t)E, (uint64_t)K, (uint64_t)columns};
-    snprintf(full, sizeof full, "%s%s", b->prefix, name);
-    const fore_entry *e = find_floats(b, full, 3, shape);
-    if (!e) return;
-    size_t size = fore_dtype_size(e->dtype);
-    *out = (fore_experts){.first = {.data = e->data + (size_t)column0 * size, .dtype = e->dtype, .N = N, .K = K},
+    stored s;
+    if (!find_stored(b, name, 3, shape, &s)) return;
+    if (s.from) {
+        place_columns(b, out, E, &s, column0, N);
+        return;
+    }
+    if (s.bits) {
+        refuse_type(b, s.data);
+        return;
+    }
+    size_t size = fore_dtype_size(s.data->dtype);
+    *out = (fore_experts){.first = {.data = s.data->data + (size_t)column0 * size, .dtype = s.data->dtype, .N = N, .K = K},
                           .stride = (size_t)K * (size_t)columns * size,
                           .across = columns};
 }

@@ -3,7 +3,8 @@
  * part. Other forms than this one are those of forms.h.
  *
  * A quantised matrix [N,K] of the module M is three tensors, the form of MLX: M.weight U32 [N, K*bits/32], M.scales and
- * M.biases [N, K/group] in BF16 or F16; bits (2 to 6 or 8) and group (32, 64, 128) follow from the shapes. */
+ * M.biases [N, K/group] in BF16 or F16 (in F32 it becomes floats); bits (2 to 6 or 8) and group (32, 64, 128) follow from the
+ * shapes. */
 #ifndef FORE_MODEL_BIND_H
 #define FORE_MODEL_BIND_H
 
@@ -45,7 +46,7 @@ void fore_bind_matrix(fore_binder *b, fore_weight *out, int N, int K, const char
 /* Rows row0 .. row0+N-1 of each of the E matrices of a tensor [E,rows,K]; E*rows need not fit an int. */
 void fore_bind_slices(fore_binder *b, fore_experts *out, int E, int rows, int row0, int N, int K, const char *format, ...)
     __attribute__((format(printf, 8, 9)));
-/* Columns column0 .. column0+N-1 of each of the E matrices of a tensor [E,K,columns], not quantised, as matrices [N,K]. */
+/* Columns column0 .. column0+N-1 of each of the E matrices of a tensor [E,K,columns], in floats or FP8, as matrices [N,K]. */
 void fore_bind_columns(fore_binder *b, fore_experts *out, int E, int K, int columns, int column0, int N, const char *format, ...)
     __attribute__((format(printf, 8, 9)));
 /* A vector of n, widened; plus is added to each element (1 for a zero-centred norm). */

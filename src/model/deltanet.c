@@ -6,14 +6,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 64 };
+enum { BLOCK = 64, MANY = 32 };
 
 typedef struct delta_job {
     const fore_pass *pass;
     const fore_layer *layer;
     fore_layer_state *state;
     float *u;           /* [T, channels] raw projections: queries, keys, values */
-    float *c;           /* [T, channels] after convolution and silu */
+    float *c;           /* of a window, after convolution and silu: [key heads, T, channels of one] */
     float *z;           /* [T, nv, dv] */
     float *b, *a;       /* [T, nv] */
     float *beta, *decay; /* [T, nv] */
@@ -23,7 +23,7 @@ typedef struct delta_job {
 size_t fore_deltanet_columns(const fore_text_config *t) {
     size_t nv = (size_t)t->linear_num_value_heads, vd = nv * (size_t)t->linear_value_head_dim;
     size_t grouped = t->linear_by_key_head ? fore_linear_channels(t) + vd + 2 * nv : 0;
-    return 2 * fore_linear_channels(t) + 2 * vd + 4 * nv + grouped;
+    return fore_linear_channels(t) + 2 * vd + 4 * nv + grouped;
 }
 
 /* Projections that came grouped by key head, see fore_layer.in_proj_qkvz, into the order of the four. */
@@ -74,72 +74,132 @@ static void project(const fore_pass *p, const fore_layer *layer, const float *x,
     fore_linear(p->engine, x, C, p->T, in, 4);
 }
 
-/* Moves the convolution's window of channels c0..c1-1 past T raw rows: it keeps what goes in, before convolution and silu. */
-static void shift_window(const fore_text_config *t, float *prev, const float *u, int T, size_t c0, size_t c1) {
+/* What a key head owns: channels of the convolution (queries, keys, and the values of its value heads) and value heads. */
+typedef struct head {
+    size_t q, k, v;    /* first channels */
+    size_t dk, values; /* channels of q and k each, and of v */
+    size_t h, heads;   /* first value head, and how many */
+    size_t row;        /* floats of a row of all its channels */
+} head;
+
+static head head_of(const fore_text_config *t, int g) {
+    size_t dk = (size_t)t->linear_key_head_dim, dv = (size_t)t->linear_value_head_dim, nk = (size_t)t->linear_num_key_heads;
+    size_t rep = (size_t)t->linear_num_value_heads / nk, at = (size_t)g;
+    return (head){.q = at * dk, .k = (nk + at) * dk, .v = 2 * nk * dk + at * rep * dv, .dk = dk, .values = rep * dv, .h = at * rep,
+                  .heads = rep, .row = 2 * dk + rep * dv};
+}
+
+/* Raw projections of a key head as they lie in memory: its first row, and floats from one row to the next. */
+typedef struct raw {
+    const float *q, *k, *v, *z;
+    size_t row, z_row;
+} raw;
+
+/* Moves the convolution's window of n channels from c0 on past T raw rows: it keeps what goes in, before convolution and silu. */
+static void shift_window(const fore_text_config *t, float *prev, const float *u, size_t row, int T, size_t c0, size_t n) {
     size_t C = fore_linear_channels(t);
     int K = t->linear_conv_kernel_dim;
     for (int i = 0; i < K - 1; i++) {
-        int row = T - (K - 1) + i;
-        const float *from = row >= 0 ? u + (size_t)row * C : prev + (size_t)(K - 1 + row) * C;
-        memcpy(prev + (size_t)i * C + c0, from + c0, (c1 - c0) * sizeof *prev);
+        int r = T - (K - 1) + i;
+        const float *from = r >= 0 ? u + (size_t)r * row : prev + (size_t)(K - 1 + r) * C + c0;
+        memcpy(prev + (size_t)i * C + c0, from, n * sizeof *prev);
     }
 }
 
-/* Rows t0 .. t0+rows-1 of channels c0..c1-1, to c. */
-static void convolve(const delta_job *j, float *c, int t0, int rows, size_t c0, size_t c1) {
+static void shift_head(const fore_text_config *t, float *prev, const raw *in, int T, const head *own) {
+    shift_window(t, prev, in->q, in->row, T, own->q, own->dk);
+    shift_window(t, prev, in->k, in->row, T, own->k, own->dk);
+    shift_window(t, prev, in->v, in->row, T, own->v, own->values);
+}
+
+/* Where a head's projections are among those of all heads. */
+static raw raw_of(const fore_text_config *t, const head *own, const float *u, const float *z) {
+    size_t dv = (size_t)t->linear_value_head_dim, nv = (size_t)t->linear_num_value_heads;
+    return (raw){u + own->q, u + own->k, u + own->v, z ? z + own->h * dv : NULL, fore_linear_channels(t), nv * dv};
+}
+
+/* Rows t0 .. t0+rows-1 of n channels from c0 on, whose raw rows begin at u, to c. t0 is 0 unless u's rows are those of all channels. */
+static void convolve(const delta_job *j, float *c, size_t row, const float *u, size_t u_row, int t0, int rows, size_t c0, size_t n) {
     const fore_pass *p = j->pass;
     size_t C = fore_linear_channels(p->text);
     int K = p->text->linear_conv_kernel_dim;
-    const float *u = j->u + (size_t)t0 * C, *prev = t0 ? u - (size_t)(K - 1) * C : j->state->conv;
-    p->engine->kern->conv_silu(c, C, u, C, prev, j->layer->conv, rows, (int)c0, (int)c1, (int)C, K);
+    u += (size_t)t0 * u_row;
+    const float *prev = t0 ? u - (size_t)(K - 1) * u_row : j->state->conv + c0;
+    p->engine->kern->conv_silu(c, row, u, u_row, prev, j->layer->conv + c0, rows, 0, (int)n, (int)C, K);
 }
 
-/* Rows t0 .. t0+rows-1 of a key head, whose queries, keys and values go through c. */
-static void head_rows(const delta_job *j, int g, int t0, int rows, int worker) {
+/* Value head h of the head's over n rows: of c, of the gates from gate on (a row of nv), to o (a row of o_row). */
+static void recur(const fore_pass *p, const head *own, const float *c, const float *beta, const float *decay, float *S, bool keep, float *o,
+                  size_t o_row, size_t h, int n, int worker) {
+    int dv = p->text->linear_value_head_dim;
+    const fore_delta d = {
+        .state_in = S,
+        .state_out = keep ? S : NULL,
+        .q = c,
+        .k = c + own->dk,
+        .v = c + 2 * own->dk + (h - own->h) * (size_t)dv,
+        .o = o,
+        .decay = decay + h,
+        .beta = beta + h,
+        .qk_row = own->row,
+        .v_row = own->row,
+        .o_row = o_row,
+        .gate_row = (size_t)p->text->linear_num_value_heads,
+        .T = n,
+        .dk = (int)own->dk,
+        .dv = dv,
+        .v0 = 0,
+        .v1 = dv,
+        .scratch = p->scratch->worker + (size_t)worker * p->scratch->worker_floats,
+    };
+    p->engine->kern->delta(&d);
+}
+
+/* Rows that a long chunk takes at a time; the convolution looks at no rows before the last such block. */
+static int block_rows(const fore_text_config *t) {
+    return t->linear_conv_kernel_dim > BLOCK ? t->linear_conv_kernel_dim : BLOCK;
+}
+
+/* A thread's room: the delta rule's, then a block's channels of a key head and outputs of a value head. */
+size_t fore_deltanet_room(const fore_text_config *t) {
+    size_t dv = (size_t)t->linear_value_head_dim, row = t->linear_num_key_heads ? head_of(t, 0).row : 0;
+    return fore_delta_scratch(t->linear_key_head_dim, t->linear_value_head_dim) + (size_t)block_rows(t) * (row + dv);
+}
+
+/* Where the outputs of a head's rows go. */
+typedef struct sink {
+    float *room;           /* [rows,dv] for a value head, or NULL: straight to their rows, which hold up the stores of the state */
+    const fore_qrows *out; /* int8; NULL: */
+    float *o;              /* [T, nv, dv] */
+} sink;
+
+/* Rows t0 .. t0+rows-1 of a key head, whose queries, keys and values go through c, [rows, own->row]. */
+static void head_rows(const delta_job *j, const head *own, const raw *in, float *c, const sink *to, int t0, int rows, int worker) {
     const fore_pass *p = j->pass;
     const fore_text_config *t = p->text;
     const fore_kern *kern = p->engine->kern;
-    int dk = t->linear_key_head_dim, dv = t->linear_value_head_dim, nv = t->linear_num_value_heads;
-    int rep = nv / t->linear_num_key_heads, h0 = g * rep;
-    size_t C = fore_linear_channels(t), kd = (size_t)t->linear_num_key_heads * (size_t)dk, vd = (size_t)nv * (size_t)dv;
-    size_t q0 = (size_t)g * (size_t)dk, k0 = kd + q0, v0 = 2 * kd + (size_t)h0 * (size_t)dv, gate0 = (size_t)t0 * (size_t)nv;
-    float *c = p->window ? j->c + (size_t)t0 * C : j->c; /* only a window's are read again */
-    float *beta = j->beta + gate0, *decay = j->decay + gate0;
+    int dk = t->linear_key_head_dim, dv = t->linear_value_head_dim;
+    size_t nv = (size_t)t->linear_num_value_heads, vd = nv * (size_t)dv, gate = (size_t)t0 * nv, row = own->row;
+    float *q = c, *k = c + own->dk, *v = k + own->dk;
+    float *beta = j->beta + gate, *decay = j->decay + gate;
     double began = fore_profile_inside(p->engine);
-    convolve(j, c, t0, rows, q0, q0 + (size_t)dk);
-    convolve(j, c, t0, rows, k0, k0 + (size_t)dk);
-    convolve(j, c, t0, rows, v0, v0 + (size_t)rep * (size_t)dv);
+    convolve(j, q, row, in->q, in->row, t0, rows, own->q, own->dk);
+    convolve(j, k, row, in->k, in->row, t0, rows, own->k, own->dk);
+    convolve(j, v, row, in->v, in->row, t0, rows, own->v, own->values);
     fore_profile_piece(p->engine, worker, FORE_OP_CONV, &began);
     /* The query's scale comes after its norm; eps is added to the sum, not to the mean. */
-    kern->l2_norm(c + q0, C, c + q0, C, rows, dk, 1e-6f, 1.0f / sqrtf((float)dk));
-    kern->l2_norm(c + k0, C, c + k0, C, rows, dk, 1e-6f, 1.0f);
-    kern->delta_gates(beta + h0, decay + h0, (size_t)nv, j->b + gate0 + h0, (size_t)nv, j->a + gate0 + h0, (size_t)nv,
-                      j->layer->neg_exp_A + h0, j->layer->dt_bias + h0, rows, rep);
-    for (int h = h0; h < h0 + rep; h++) {
-        size_t at = (size_t)t0 * vd + (size_t)h * (size_t)dv;
-        float *S = j->state->S + (size_t)h * (size_t)dk * (size_t)dv, *o = j->o + at;
-        fore_delta d = {
-            .state_in = S,
-            .state_out = p->window ? NULL : S, /* a window runs on a copy in the core's cache */
-            .q = c + q0,
-            .k = c + k0,
-            .v = c + 2 * kd + (size_t)h * (size_t)dv,
-            .o = o,
-            .decay = decay + h,
-            .beta = beta + h,
-            .qk_row = C,
-            .v_row = C,
-            .o_row = vd,
-            .gate_row = (size_t)nv,
-            .T = rows,
-            .dk = dk,
-            .dv = dv,
-            .v0 = 0,
-            .v1 = dv,
-            .scratch = p->scratch->worker + (size_t)worker * p->scratch->worker_floats,
-        };
-        kern->delta(&d);
-        kern->gated_rms_norm(o, vd, o, vd, j->z + at, vd, j->layer->gated_norm, rows, dv, t->rms_norm_eps);
+    kern->l2_norm(q, row, q, row, rows, dk, 1e-6f, 1.0f / sqrtf((float)dk));
+    kern->l2_norm(k, row, k, row, rows, dk, 1e-6f, 1.0f);
+    kern->delta_gates(beta + own->h, decay + own->h, nv, j->b + gate + own->h, nv, j->a + gate + own->h, nv, j->layer->neg_exp_A + own->h,
+                      j->layer->dt_bias + own->h, rows, (int)own->heads);
+    for (size_t h = own->h; h < own->h + own->heads; h++) {
+        size_t at = (size_t)t0 * vd + h * (size_t)dv, o_row = to->room ? (size_t)dv : vd;
+        const float *z = in->z + (size_t)t0 * in->z_row + (h - own->h) * (size_t)dv;
+        float *o = to->room ? to->room : to->o + at, *y = to->out ? o : to->o + at;
+        /* a window runs on a copy in the core's cache */
+        recur(p, own, c, beta, decay, j->state->S + h * own->dk * (size_t)dv, !p->window, o, o_row, h, rows, worker);
+        kern->gated_rms_norm(y, to->out ? o_row : vd, o, o_row, z, in->z_row, j->layer->gated_norm, rows, dv, t->rms_norm_eps);
+        if (to->out) fore_quantise_part(kern, to->out, y, o_row, rows, (int)h * dv, dv, j->layer->out_proj.group);
     }
 }
 
@@ -148,16 +208,19 @@ static void head_rows(const delta_job *j, int g, int t0, int rows, int worker) {
 static void head_task(void *context, int g, int worker) {
     const delta_job *j = context;
     const fore_pass *p = j->pass;
-    const fore_text_config *t = p->text;
-    int K = t->linear_conv_kernel_dim, block = p->window ? p->T : K > BLOCK ? K : BLOCK;
-    for (int t0 = 0; t0 < p->T; t0 += block) head_rows(j, g, t0, p->T - t0 < block ? p->T - t0 : block, worker);
-    if (p->window) return;
-    int dk = t->linear_key_head_dim, dv = t->linear_value_head_dim, rep = t->linear_num_value_heads / t->linear_num_key_heads;
-    size_t kd = (size_t)t->linear_num_key_heads * (size_t)dk, q0 = (size_t)g * (size_t)dk, width = (size_t)rep * (size_t)dv;
-    size_t v0 = 2 * kd + (size_t)g * width;
-    shift_window(t, j->state->conv, j->u, p->T, q0, q0 + (size_t)dk);
-    shift_window(t, j->state->conv, j->u, p->T, kd + q0, kd + q0 + (size_t)dk);
-    shift_window(t, j->state->conv, j->u, p->T, v0, v0 + width);
+    const head own = head_of(p->text, g);
+    const raw in = raw_of(p->text, &own, j->u, j->z);
+    sink to = {.o = j->o};
+    if (p->window) {
+        head_rows(j, &own, &in, j->c + (size_t)g * (size_t)p->T * own.row, &to, 0, p->T, worker);
+        return;
+    }
+    int block = block_rows(p->text);
+    float *c = p->scratch->worker + (size_t)worker * p->scratch->worker_floats +
+               fore_delta_scratch(p->text->linear_key_head_dim, p->text->linear_value_head_dim);
+    to.room = c + (size_t)block * own.row;
+    for (int t0 = 0; t0 < p->T; t0 += block) head_rows(j, &own, &in, c, &to, t0, p->T - t0 < block ? p->T - t0 : block, worker);
+    shift_head(p->text, j->state->conv, &in, p->T, &own);
 }
 
 /* The recurrent state, read, and written unless a window leaves it alone. */
@@ -172,15 +235,96 @@ static double state_operations(const fore_text_config *t, int T) {
     return 7.0 * T * t->linear_num_value_heads * t->linear_key_head_dim * t->linear_value_head_dim;
 }
 
+/* ---- many rows, quantised weights: a task takes a key head from the projections to the input of out_proj, int8, and the
+ * floats between them stay in the core's cache ---- */
+
+typedef struct whole_job {
+    delta_job delta;
+    const fore_qrows *in, *out;
+    float *room; /* [threads, T, whole_row] */
+} whole_job;
+
+/* Floats of a thread's row: raw projections with z, what comes out of the convolution, outputs of a value head. */
+static size_t whole_row(const fore_text_config *t) {
+    const head own = head_of(t, 0);
+    return 2 * own.row + own.values + (size_t)t->linear_value_head_dim;
+}
+
+static void whole_task(void *context, int g, int worker) {
+    const whole_job *w = context;
+    const delta_job *j = &w->delta;
+    const fore_pass *p = j->pass;
+    const head own = head_of(p->text, g);
+    size_t T = (size_t)p->T, row = own.row + own.values, z0 = own.h * (size_t)p->text->linear_value_head_dim;
+    float *u = w->room + (size_t)worker * T * whole_row(p->text), *c = u + T * row;
+    const raw in = {u, u + own.dk, u + 2 * own.dk, u + own.row, row, row};
+    const fore_weight *qkv = &j->layer->in_proj_qkv;
+    const struct {
+        const fore_weight *w;
+        size_t n0, n;
+    } parts[4] = {{qkv, own.q, own.dk}, {qkv, own.k, own.dk}, {qkv, own.v, own.values}, {&j->layer->in_proj_z, z0, own.values}};
+    double began = fore_profile_inside(p->engine);
+    for (int i = 0; i < 4; u += parts[i++].n) {
+        const fore_weight part = fore_weight_part(parts[i].w, (int)parts[i].n0, (int)parts[i].n);
+        const fore_product product = {&part, NULL, u, row};
+        fore_product_slice(p->engine->kern, &product, NULL, 0, w->in, p->T, 0, part.N);
+    }
+    fore_profile_piece(p->engine, worker, FORE_OP_IN_PROJ, &began);
+    const sink to = {.room = c + T * own.row, .out = w->out};
+    head_rows(j, &own, &in, c, &to, 0, p->T, worker);
+    shift_head(p->text, j->state->conv, &in, p->T, &own);
+}
+
+static bool whole_heads(const fore_pass *p, const fore_layer *l) {
+    const fore_text_config *t = p->text;
+    int threads = fore_pool_threads(p->engine->pool), heads = t->linear_num_key_heads;
+    bool fits = (size_t)threads * whole_row(t) + 4 * (size_t)t->linear_num_value_heads <= fore_deltanet_columns(t);
+    bool even = heads % threads == 0 || heads >= 4 * threads; /* or some threads have a head more than others for long */
+    return p->T >= MANY && !p->window && fits && even && fore_pool_nodes(p->engine->pool) == 1 && !t->linear_by_key_head &&
+           l->in_proj_qkv.bits && l->in_proj_z.bits && l->in_proj_z.group == l->in_proj_qkv.group && l->out_proj.bits &&
+           t->linear_value_head_dim % l->out_proj.group == 0 && t->linear_key_head_dim % 16 == 0;
+}
+
+static void by_whole_heads(const fore_pass *p, const fore_layer *layer, fore_layer_state *state, const float *x, float *y) {
+    const fore_text_config *t = p->text;
+    const fore_engine *e = p->engine;
+    size_t T = (size_t)p->T, nv = (size_t)t->linear_num_value_heads, C = (size_t)t->hidden_size;
+    int vd = t->linear_num_value_heads * t->linear_value_head_dim;
+    whole_job w = {.delta = {.pass = p, .layer = layer, .state = state}};
+    delta_job *j = &w.delta;
+    j->b = p->scratch->wide;
+    j->a = j->b + T * nv;
+    j->beta = j->a + T * nv;
+    j->decay = j->beta + T * nv;
+    w.room = j->decay + T * nv;
+    const fore_product gates[2] = {{&layer->in_proj_b, NULL, j->b, nv}, {&layer->in_proj_a, NULL, j->a, nv}};
+    const fore_product wide[2] = {{.w = &layer->in_proj_qkv}, {.w = &layer->in_proj_z}};
+    fore_profile_op(e, FORE_OP_IN_PROJ);
+    fore_linear(e, x, C, p->T, gates, 2);
+    if (e->profile) fore_profile_count_products(e->profile, wide, 2, p->T);
+    w.in = fore_quantise(e, x, C, p->T, t->hidden_size, layer->in_proj_qkv.group);
+    w.out = fore_quantise_next(e, p->T, vd, layer->out_proj.group);
+    fore_profile_op(e, FORE_OP_DELTANET);
+    fore_profile_work(e, state_bytes(p), state_operations(t, p->T));
+    fore_pool_run(e->pool, whole_task, &w, t->linear_num_key_heads);
+    fore_profile_split(e);
+    fore_profile_op(e, FORE_OP_OUT_PROJ);
+    const fore_product out = {&layer->out_proj, NULL, y, C};
+    fore_linear_quantised(e, w.out, p->T, &out);
+}
+
 void fore_deltanet(const fore_pass *p, const fore_layer *layer, int index, fore_layer_state *state, const float *x, float *y) {
     const fore_text_config *t = p->text;
+    if (whole_heads(p, layer)) {
+        by_whole_heads(p, layer, state, x, y);
+        return;
+    }
     int C = t->hidden_size;
     size_t T = (size_t)p->T, channels = fore_linear_channels(t), nv = (size_t)t->linear_num_value_heads;
     size_t vd = nv * (size_t)t->linear_value_head_dim;
     delta_job j = {.pass = p, .layer = layer, .state = state};
     j.u = p->scratch->wide;
-    j.c = j.u + T * channels;
-    j.z = j.c + T * channels;
+    j.z = j.u + T * channels;
     j.o = j.z + T * vd;
     j.b = j.o + T * vd;
     j.a = j.b + T * nv;
@@ -207,9 +351,9 @@ void fore_deltanet(const fore_pass *p, const fore_layer *layer, int index, fore_
 
 typedef struct replay_job {
     const fore_pass *pass;
-    const fore_layer *layer;
     fore_layer_state *state;
-    const struct fore_window_layer *window;
+    const fore_window *window;
+    const struct fore_window_layer *layer;
     int n;
 } replay_job;
 
@@ -217,40 +361,17 @@ static void replay_task(void *context, int g, int worker) {
     const replay_job *j = context;
     const fore_pass *p = j->pass;
     const fore_text_config *t = p->text;
-    int dk = t->linear_key_head_dim, dv = t->linear_value_head_dim, nv = t->linear_num_value_heads;
-    int rep = nv / t->linear_num_key_heads, h0 = g * rep;
-    size_t C = fore_linear_channels(t), kd = (size_t)t->linear_num_key_heads * (size_t)dk;
-    size_t q0 = (size_t)g * (size_t)dk, k0 = kd + q0, v0 = 2 * kd + (size_t)h0 * (size_t)dv;
-    shift_window(t, j->state->conv, j->window->u, j->n, q0, q0 + (size_t)dk);
-    shift_window(t, j->state->conv, j->window->u, j->n, k0, k0 + (size_t)dk);
-    shift_window(t, j->state->conv, j->window->u, j->n, v0, v0 + (size_t)rep * (size_t)dv);
-    for (int h = h0; h < h0 + rep; h++) {
-        float *S = j->state->S + (size_t)h * (size_t)dk * (size_t)dv;
-        const fore_delta d = {
-            .state_in = S,
-            .state_out = S,
-            .q = j->window->c + q0,
-            .k = j->window->c + k0,
-            .v = j->window->c + 2 * kd + (size_t)h * (size_t)dv,
-            .o = p->window->spare + (size_t)h * (size_t)dv,
-            .decay = j->window->decay + h,
-            .beta = j->window->beta + h,
-            .qk_row = C,
-            .v_row = C,
-            .o_row = (size_t)nv * (size_t)dv,
-            .gate_row = (size_t)nv,
-            .T = j->n,
-            .dk = dk,
-            .dv = dv,
-            .v0 = 0,
-            .v1 = dv,
-            .scratch = p->scratch->worker + (size_t)worker * p->scratch->worker_floats,
-        };
-        p->engine->kern->delta(&d);
-    }
+    const head own = head_of(t, g);
+    size_t dv = (size_t)t->linear_value_head_dim;
+    const float *c = j->layer->c + (size_t)g * (size_t)j->window->T * own.row;
+    const raw in = raw_of(t, &own, j->layer->u, NULL);
+    shift_head(t, j->state->conv, &in, j->n, &own);
+    for (size_t h = own.h; h < own.h + own.heads; h++)
+        recur(p, &own, c, j->layer->beta, j->layer->decay, j->state->S + h * own.dk * dv, true, j->window->spare + h * dv,
+              (size_t)t->linear_num_value_heads * dv, h, j->n, worker);
 }
 
-void fore_deltanet_replay(const fore_pass *p, const fore_layer *layer, int index, fore_layer_state *state, int n) {
-    replay_job j = {p, layer, state, &p->window->layers[index], n};
+void fore_deltanet_replay(const fore_pass *p, int index, fore_layer_state *state, int n) {
+    replay_job j = {p, state, p->window, &p->window->layers[index], n};
     fore_pool_run(p->engine->pool, replay_task, &j, p->text->linear_num_key_heads);
 }

@@ -1,18 +1,19 @@
 /* Integers with a scale and a zero for each group of neighbours: w = scale * (q - zero), packed in one of four ways, told apart
- * by names and shapes. bits is 4 or 8, P = 32/bits values a word, the first one lowest; G groups.
- *   compressed-tensors, pack-quantized: M.weight_packed I32 [N, K/P] and M.weight_shape I64 [2] = N, K; M.weight_scale [N,G];
- *     M.weight_zero_point I32 [N/P, G] (packed down the rows), none: zero = 2^(bits-1); M.weight_g_idx I32 [K]
+ * by names and shapes; G groups, P = 32/bits values a word, the first one lowest.
+ *   compressed-tensors, pack-quantized, 2 to 8 bits: M.weight_packed I32 [N, K*bits/32], a row's bits one behind the other, and
+ *     M.weight_shape I64 [2] = N, K; M.weight_scale [N,G]; M.weight_zero_point I32 [N*bits/32, G], packed down the rows, none:
+ *     zero = 2^(bits-1); M.weight_g_idx I32 [K]
  *   compressed-tensors, int-quantized: M.weight I8 [N,K]; M.weight_scale [N,G]; M.weight_zero_point I8 [N,G]
- *   GPTQ: M.qweight I32 [K/P, N]; M.qzeros I32 [G, N/P]; M.scales [G,N]; M.g_idx I32 [K]. The first version of the format has
- *     zero - 1 in qzeros, wrapped.
+ *   GPTQ, 2, 4 or 8 bits: M.qweight I32 [K/P, N]; M.qzeros I32 [G, N/P]; M.scales [G,N]; M.g_idx I32 [K]. The first version of
+ *     the format has zero - 1 in qzeros.
  *   AutoAWQ: M.qweight I32 [K, N/8]; M.qzeros I32 [G, N/8]; M.scales [G,N]; 4 bits, the outputs of a word in the order 0, 2, 4,
  *     6, 1, 3, 5, 7 from its lowest bit up.
- * Whole words are the signed integers plus 2^(bits-1), so that q and zero are unsigned.
+ * Packed values of compressed-tensors are the signed integers plus 2^(bits-1), so that q and zero are unsigned.
  *
- * In memory, always exactly scale * (q - zero): panels with bias = -scale * zero where every zero is 0 or a power of two, for
- * then that is a number of the scales' own type; 4-bit weights with other zeros as panels of 8 bits, q - zero + 16 with
- * bias = -16 * scale; all else (8 bits with other zeros, scales in F32, groups that panels do not have, columns whose groups are
- * not neighbours) as floats in F32. */
+ * In memory, always exactly scale * (q - zero): panels of 4 or 8 bits with bias = -scale * zero where every zero is 0 or a power
+ * of two, for then that is a number of the scales' own type; with other zeros and less than 8 bits panels of 8 bits that hold
+ * q - zero + 2^bits, with bias = -scale * 2^bits; all else (8 bits with other zeros, scales in F32, groups that panels do not have,
+ * columns whose groups are not neighbours) as floats in F32. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@
 enum { WEIGHTS, SCALES, ZEROS, ORDER };           /* part; ORDER: g_idx, where it is not the plain one */
 enum { LAYOUT, BITS, GROUP, CENTRE, STEP, LESS }; /* own; see below */
 enum { ROWS, BYTES, DOWN, ACROSS };               /* LAYOUT: packed along rows, I8, GPTQ, AutoAWQ */
-/* GROUP: weights a scale, as the file has them. CENTRE: what panels hold for a weight of 0, -1: the group's zero itself.
+/* GROUP: weights a scale, as the file has them. CENTRE: what panels hold for a weight of 0; -1: the group's zero itself.
  * STEP: 0: one scale for the whole matrix. LESS: the file's zeros are less by this. */
 
 typedef struct tensors {
@@ -53,13 +54,14 @@ static fore_status check(const fore_entry *e, uint64_t a, uint64_t b, fore_error
 }
 
 static fore_status refuse_bits(const fore_entry *e, uint64_t bits, fore_error *err) {
-    return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: %llu bits a weight; packed integers are supported with 4 and 8", e->name,
-                     (unsigned long long)bits);
+    return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: %llu bits a weight; supported are 2 to 8 of compressed-tensors, 2, 4 and 8 of GPTQ, and "
+                     "4 of AWQ", e->name, (unsigned long long)bits);
 }
 
 /* ---- compressed-tensors ------------------------------------------------------------------------------------------ */
 
-static size_t divide_up(uint64_t n, uint64_t by) { return (size_t)(n / by + (n % by != 0)); }
+/* Words of n values one behind the other; n is less than 2^31. */
+static size_t words_of(uint64_t n, int bits) { return (size_t)((n * (uint64_t)bits + 31) / 32); }
 
 /* [N,K] as the file says it in numbers. */
 static fore_status read_shape(const fore_entry *shape, const fore_entry *weights, fore_form_matrix *m, fore_error *err) {
@@ -69,9 +71,9 @@ static fore_status read_shape(const fore_entry *shape, const fore_entry *weights
                          shape->dtype_name);
     uint64_t n[2] = {0, 0};
     for (size_t i = 0; i < 2 * width; i++) n[i / width] |= (uint64_t)shape->data[i] << i % width * 8;
-    if (weights->dims != 2 || n[0] != weights->shape[0] || !n[1] || n[1] > INT32_MAX) {
-        char want[96];
-        snprintf(want, sizeof want, "the packed rows of a matrix [%llu,%llu]", (unsigned long long)n[0], (unsigned long long)n[1]);
+    if (weights->dims != 2 || n[0] != weights->shape[0] || n[0] > INT32_MAX || n[1] < 32 || n[1] > INT32_MAX) {
+        char want[128];
+        snprintf(want, sizeof want, "the packed rows of a matrix [%llu,%llu] of at least 32 columns", (unsigned long long)n[0], (unsigned long long)n[1]);
         return fore_form_refuse_shape(weights, want, err);
     }
     m->rows = (size_t)n[0];
@@ -87,7 +89,7 @@ static fore_status check_zeros(const fore_form_matrix *m, tensors *t, fore_error
     if (is_int8(z)) return check(z, m->rows, t->groups, err);
     if (z->dtype != FORE_DTYPE_I32 || m->own[LAYOUT] == BYTES)
         return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: type %s; zero points are supported in I32, packed, and in I8", z->name, z->dtype_name);
-    return check(z, divide_up(m->rows, 32 / (unsigned)m->own[BITS]), t->groups, err);
+    return check(z, words_of(m->rows, m->own[BITS]), t->groups, err);
 }
 
 static fore_status read_rows(const fore_store *store, fore_form_matrix *m, tensors *t, fore_error *err) {
@@ -100,7 +102,7 @@ static fore_status read_rows(const fore_store *store, fore_form_matrix *m, tenso
     m->own[LAYOUT] = bytes ? BYTES : ROWS;
     m->own[BITS] = 8;
     if (bytes && !s) {
-        if (e->dims != 2 || !e->shape[1] || e->shape[1] > INT32_MAX) return fore_form_refuse_shape(e, "a matrix", err);
+        if (e->dims != 2 || !e->shape[1] || e->shape[0] > INT32_MAX || e->shape[1] > INT32_MAX) return fore_form_refuse_shape(e, "a matrix", err);
         m->rows = (size_t)e->shape[0];
         m->K = (size_t)e->shape[1];
     } else if (!s) {
@@ -108,8 +110,10 @@ static fore_status read_rows(const fore_store *store, fore_form_matrix *m, tenso
         s = need(e, t->shape, "weight_shape", err);
         if (!s) s = read_shape(t->shape, e, m, err);
         if (s) return s;
-        if (e->shape[1] == divide_up(m->K, 8)) m->own[BITS] = 4;
-        else if (e->shape[1] != divide_up(m->K, 4)) return refuse_bits(e, e->shape[1] * 32 / m->K, err);
+        int bits = 2; /* of at least 32 columns only one number fits */
+        while (bits < 8 && words_of(m->K, bits) < e->shape[1]) bits++;
+        if (words_of(m->K, bits) != e->shape[1]) return refuse_bits(e, e->shape[1] * 32 / m->K, err);
+        m->own[BITS] = bits;
     }
     if (s) return s;
     const fore_entry *scales = t->scales;
@@ -144,20 +148,23 @@ static fore_status read_columns(const fore_store *store, const fore_stored_setti
     if (scales->dims != 2 || !scales->shape[0] || !scales->shape[1] || scales->shape[1] > INT32_MAX)
         return fore_form_refuse_shape(scales, "[groups,outputs]", err);
     if (z->dims != 2 || z->shape[0] != scales->shape[0] || !z->shape[1] || z->dtype != FORE_DTYPE_I32)
-        return fore_form_refuse_shape(z, "I32 [groups, packed outputs], groups as the scales have them,", err);
+        return fore_form_refuse_shape(z, "I32 [groups, packed outputs] with as many groups as the scales", err);
     m->rows = (size_t)scales->shape[1];
     t->groups = (size_t)scales->shape[0];
     uint64_t words = z->shape[1];
-    m->own[BITS] = words == divide_up(m->rows, 8) ? 4 : 8;
-    if (m->own[BITS] == 8 && words != divide_up(m->rows, 4)) return refuse_bits(e, words * 32 / m->rows, err);
+    int bits = settings->bits == 2 || settings->bits == 4 || settings->bits == 8 ? settings->bits : 2;
+    if (words_of(m->rows, bits) != words) bits = 2; /* a module of its own */
+    while (bits < 8 && words_of(m->rows, bits) != words) bits *= 2;
+    if (words_of(m->rows, bits) != words) return refuse_bits(e, words * 32 / m->rows, err);
+    m->own[BITS] = bits;
     bool across = e->shape[1] == words && words != m->rows;
     m->own[LAYOUT] = across ? ACROSS : DOWN;
     m->own[LESS] = !across && settings->zeros_less_one;
     m->own[STEP] = 1;
-    if (across && (m->own[BITS] != 4 || t->order))
+    if (across && (bits != 4 || t->order))
         return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: packed along the outputs like AutoAWQ's, which is supported with 4 bits and without g_idx",
                          e->name);
-    uint64_t per = across ? 1 : 32 / (unsigned)m->own[BITS];
+    uint64_t per = across ? 1 : 32 / (unsigned)bits;
     if (!e->shape[0] || e->shape[0] > INT32_MAX / per) return fore_form_refuse_shape(e, "a packed matrix", err);
     m->K = (size_t)(e->shape[0] * per);
     return across ? FORE_OK : check(e, e->shape[0], m->rows, err);
@@ -173,18 +180,27 @@ static uint32_t load_word(const fore_entry *e, size_t i) {
 /* Where AutoAWQ has each of the eight outputs of a word. */
 static const unsigned char across_place[8] = {0, 4, 1, 5, 2, 6, 3, 7};
 
+/* Value i of a column of packed words that lie `step` words apart. */
+static uint32_t load_down(const fore_entry *e, size_t column, size_t step, size_t i, unsigned bits) {
+    size_t at = i * bits, word = at / 32 * step + column;
+    unsigned in = (unsigned)(at % 32);
+    uint32_t v = load_word(e, word) >> in;
+    if (in + bits > 32) v |= load_word(e, word + step) << (32 - in);
+    return v & ((1u << bits) - 1);
+}
+
 static int zero_of(const fore_form_matrix *m, size_t groups, size_t n, size_t g) {
-    const int bits = m->own[BITS], mask = (1 << bits) - 1, half = 1 << (bits - 1);
+    const int bits = m->own[BITS], half = 1 << (bits - 1);
     const fore_entry *z = m->part[ZEROS];
     if (!z) return half;
     if (is_int8(z)) {
         int v = z->data[n * groups + g];
-        return ((v < 128 ? v : v - 256) + half) & mask;
+        return (v < 128 ? v : v - 256) + half;
     }
-    const size_t per = 32 / (size_t)bits, in = n % per, words = divide_up(m->rows, per);
-    if (m->own[LAYOUT] == ROWS) return (int)(load_word(z, n / per * groups + g) >> (size_t)bits * in) & mask;
-    size_t place = m->own[LAYOUT] == ACROSS ? across_place[in] : in;
-    return ((int)(load_word(z, g * words + n / per) >> (size_t)bits * place & (uint32_t)mask) + m->own[LESS]) & mask;
+    if (m->own[LAYOUT] == ROWS) return (int)load_down(z, g, groups, n, (unsigned)bits);
+    size_t row = g * words_of(m->rows, bits);
+    if (m->own[LAYOUT] == ACROSS) return (int)(load_word(z, row + n / 8) >> 4 * across_place[n % 8] & 15);
+    return (int)load_down(z, row, 1, n, (unsigned)bits) + m->own[LESS];
 }
 
 static size_t scale_place(const fore_form_matrix *m, size_t groups, size_t n, size_t g) {
@@ -202,22 +218,24 @@ static float scale_of(const fore_form_matrix *m, size_t groups, size_t n, size_t
 static void unpack(const fore_form_matrix *m, size_t n, size_t k0, size_t count, unsigned char *q) {
     const fore_entry *e = m->part[WEIGHTS];
     const unsigned bits = (unsigned)m->own[BITS], mask = (1u << bits) - 1;
-    const size_t per = 32 / bits;
     if (m->own[LAYOUT] == BYTES) {
         for (size_t i = 0; i < count; i++) q[i] = e->data[n * m->K + k0 + i] ^ 0x80;
     } else if (m->own[LAYOUT] == ROWS) {
-        const unsigned char *row = e->data + n * divide_up(m->K, per) * 4;
-        if (bits == 8) memcpy(q, row + k0, count);
+        const size_t row = n * words_of(m->K, m->own[BITS]);
+        const unsigned char *bytes = e->data + 4 * row;
+        if (bits == 8) memcpy(q, bytes + k0, count);
+        else if (bits == 4)
+            for (size_t i = 0; i < count; i++) q[i] = bytes[(k0 + i) / 2] >> (k0 + i) % 2 * 4 & 15;
         else
-            for (size_t i = 0; i < count; i++) q[i] = row[(k0 + i) / 2] >> (k0 + i) % 2 * 4 & 15;
+            for (size_t i = 0; i < count; i++) q[i] = (unsigned char)load_down(e, row, 1, k0 + i, bits);
     } else if (m->own[LAYOUT] == DOWN) {
-        uint32_t word = 0;
-        for (size_t i = 0, k = k0; i < count; i++, k++) {
-            if (!i || k % per == 0) word = load_word(e, k / per * m->rows + n);
-            q[i] = (unsigned char)(word >> k % per * bits & mask);
+        const size_t per = 32 / bits; /* which divides K and every k0 */
+        for (size_t i = 0, at = k0 / per * m->rows + n; i < count; i += per, at += m->rows) {
+            uint32_t word = load_word(e, at);
+            for (size_t j = 0; j < per; j++, word >>= bits) q[i + j] = (unsigned char)(word & mask);
         }
     } else {
-        const size_t words = divide_up(m->rows, 8);
+        const size_t words = words_of(m->rows, 4);
         const unsigned shift = 4u * across_place[n % 8];
         for (size_t i = 0; i < count; i++) q[i] = load_word(e, (k0 + i) * words + n / 8) >> shift & 15;
     }
@@ -248,13 +266,13 @@ static fore_status read_order(fore_form_matrix *m, const tensors *t, fore_error 
     return FORE_OK;
 }
 
-/* Whether -scale * zero is a number of the scale's type, of which only the exponent differs. */
+/* Whether -scale * zero is a number of the scale's type for every group: of a power of two only the exponent differs. */
 static bool zeros_are_powers(const fore_form_matrix *m, size_t groups) {
     if (!m->part[ZEROS]) return true;
     for (size_t n = 0; n < m->rows; n++)
         for (size_t g = 0; g < groups; g++) {
             int z = zero_of(m, groups, n, g);
-            if (z & (z - 1)) return false;
+            if (z < 0 || z & (z - 1)) return false;
         }
     return true;
 }
@@ -278,6 +296,10 @@ static fore_status read(const fore_store *store, const fore_stored_settings *set
     m->part[SCALES] = t.scales;
     m->part[ZEROS] = t.zeros;
     m->own[GROUP] = (int)(m->K / t.groups);
+    m->label = m->own[LAYOUT] == DOWN ? "GPTQ" : m->own[LAYOUT] == ACROSS ? "AWQ" : "compressed-tensors";
+    m->file_bits = m->own[BITS];
+    bool usual = m->own[GROUP] == panel_group((size_t)m->own[GROUP]) && m->own[LAYOUT] != BYTES;
+    m->file_group = t.groups > 1 || usual ? m->own[GROUP] : 0;
     s = read_order(m, &t, err);
     if (s) return s;
     int group = panel_group((size_t)m->own[GROUP]), bits = m->own[BITS];
@@ -285,8 +307,8 @@ static fore_status read(const fore_store *store, const fore_stored_settings *set
     if (!group || m->part[ORDER] || t.scales->dtype == FORE_DTYPE_F32) return FORE_OK;
     bool powers = zeros_are_powers(m, t.groups);
     if (!powers && bits == 8) return FORE_OK;
-    m->own[CENTRE] = powers ? -1 : 16;
-    m->bits = powers ? bits : 8;
+    m->own[CENTRE] = powers ? -1 : 1 << bits;
+    m->bits = powers && bits <= 4 ? 4 : 8;
     m->group = group;
     m->dtype = t.scales->dtype;
     return FORE_OK;

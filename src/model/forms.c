@@ -58,6 +58,7 @@ fore_status fore_forms_read(const fore_store *store, const fore_entry *weights, 
                             fore_form_matrix *out, fore_error *err) {
     static const fore_stored_settings unsaid = {0};
     *out = (fore_form_matrix){.form = form_of(store, weights), .part = {weights}};
+    if (out->form) out->label = out->form->name;
     return out->form ? out->form->read(store, settings ? settings : &unsaid, out, err) : FORE_OK;
 }
 

@@ -8,19 +8,21 @@
 #include "base/arena.h"
 #include "model/profile.h"
 
-enum { MAX_PRODUCTS = 8, TASKS_PER_THREAD = 8, MIN_OUTPUTS = 32 };
+enum { MAX_PRODUCTS = 8, TASKS_PER_THREAD = 8, MIN_OUTPUTS = 32, MANY = 32, WIDE = 256, NARROW = 64 };
 /* Fewest numbers of a group; and how many are quantised by the caller itself, for waking the others takes longer. */
 enum { LEAST_GROUP = 32, ALONE = 16384 };
 
 fore_status fore_quantised_new(size_t values, fore_quantised *out, fore_error *err) {
     size_t groups = values / LEAST_GROUP;
-    *out = (fore_quantised){.values = values, .bytes = values + 2 * groups * sizeof(float) + 3 * (size_t)FORE_ARENA_ALIGN};
+    *out = (fore_quantised){.values = values, .bytes = 2 * (values + 2 * groups * sizeof(float) + 3 * (size_t)FORE_ARENA_ALIGN)};
     out->memory = malloc(out->bytes);
     if (!out->memory) return fore_fail_nomem(err, "the quantised rows of a session");
     char *at = out->memory;
-    out->rows.scale = fore_carve(&at, groups);
-    out->rows.sum = fore_carve(&at, groups);
-    out->rows.q = (int8_t *)fore_carve(&at, values / sizeof(float));
+    for (fore_qrows *rows = &out->rows; rows; rows = rows == &out->rows ? &out->next : NULL) {
+        rows->scale = fore_carve(&at, groups);
+        rows->sum = fore_carve(&at, groups);
+        rows->q = (int8_t *)fore_carve(&at, values / sizeof(float));
+    }
     return FORE_OK;
 }
 
@@ -54,6 +56,20 @@ const fore_qrows *fore_quantise(const fore_engine *engine, const float *x, size_
     if ((size_t)T * (size_t)K <= ALONE) quantise_task(&j, 0, T, 0);
     else fore_rows(engine, quantise_task, &j, T, T < 64 ? 1 : 8);
     return &room->rows;
+}
+
+const fore_qrows *fore_quantise_next(const fore_engine *engine, int T, int K, int group) {
+    fore_quantised *room = engine->quantised;
+    assert(room && (size_t)T * (size_t)K <= room->values);
+    room->next.row = (size_t)K;
+    room->next.groups = (size_t)(K / group);
+    return &room->next;
+}
+
+void fore_quantise_part(const fore_kern *kern, const fore_qrows *to, const float *x, size_t ldx, int T, int k0, int n, int group) {
+    size_t at = (size_t)(k0 / group);
+    const fore_qrows part = {to->q + k0, to->scale + at, to->sum + at, to->row, to->groups};
+    kern->quantize_rows(&part, x, ldx, T, n, group);
 }
 
 typedef struct linear_job {
@@ -108,6 +124,15 @@ static void parts_task(void *context, int index, int worker) {
     }
 }
 
+int fore_linear_width(int outputs, int threads, int step) {
+    int best = step, least = 0;
+    for (int width = WIDE / step * step; width >= step; width -= step) {
+        int tasks = (outputs + width - 1) / width, longest = (tasks + threads - 1) / threads * width;
+        if (!least || longest < least) best = width, least = longest;
+    }
+    return best;
+}
+
 static void run_products(const fore_engine *engine, linear_job *j) {
     size_t outputs = 0;
     for (int p = 0; p < j->count; p++) outputs += (size_t)j->products[p].w->N;
@@ -120,6 +145,7 @@ static void run_products(const fore_engine *engine, linear_job *j) {
     size_t block = (outputs + tasks - 1) / tasks;
     block = (block + MIN_OUTPUTS - 1) / MIN_OUTPUTS * MIN_OUTPUTS;
     j->block = (int)block;
+    if (j->T >= MANY && j->block < WIDE) j->block = fore_linear_width((int)outputs, fore_pool_threads(engine->pool), NARROW);
     for (int p = 0; p < j->count; p++) j->first_task[p + 1] = j->first_task[p] + (j->products[p].w->N + j->block - 1) / j->block;
     fore_pool_run(engine->pool, linear_task, j, j->first_task[j->count]);
 }
@@ -146,6 +172,12 @@ void fore_linear(const fore_engine *engine, const float *x, size_t ldx, int T, c
     }
 }
 
+void fore_linear_quantised(const fore_engine *engine, const fore_qrows *q, int T, const fore_product *product) {
+    linear_job j = {.kern = engine->kern, .q = q, .T = T, .count = 1, .products = product};
+    if (engine->profile) fore_profile_count_products(engine->profile, product, 1, T);
+    run_products(engine, &j);
+}
+
 typedef struct rows_job {
     fore_rows_task task;
     void *context;
@@ -166,8 +198,8 @@ void fore_rows(const fore_engine *engine, fore_rows_task task, void *context, in
 
 typedef struct norm_job {
     const fore_kern *kern;
-    float *y;
-    const float *x, *gain;
+    float *y, *x;
+    const float *branch, *gain; /* branch NULL: x is only read */
     int C;
     float eps;
 } norm_job;
@@ -176,12 +208,18 @@ static void norm_task(void *context, int first, int rows, int worker) {
     (void)worker;
     const norm_job *j = context;
     size_t C = (size_t)j->C, at = (size_t)first * C;
+    if (j->branch) j->kern->add(j->x + at, j->branch + at, (size_t)rows * C);
     j->kern->rms_norm(j->y + at, C, j->x + at, C, j->gain, rows, j->C, j->eps);
 }
 
 void fore_norm_rows(const fore_engine *engine, float *y, const float *x, const float *gain, int T, int C, float eps) {
-    norm_job j = {engine->kern, y, x, gain, C, eps};
+    norm_job j = {engine->kern, y, (float *)x, NULL, gain, C, eps};
     fore_rows(engine, norm_task, &j, T, 16);
+}
+
+void fore_add_norm_rows(const fore_engine *engine, float *y, float *x, const float *branch, const float *gain, int T, int C, float eps) {
+    norm_job j = {engine->kern, y, x, branch, gain, C, eps};
+    fore_rows(engine, norm_task, &j, T, 8);
 }
 
 typedef struct add_job {

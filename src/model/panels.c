@@ -14,6 +14,14 @@
 enum { HUGE_PAGE = 2 << 20 };
 enum { LINE = FORE_PANELS_LINE, SLACK_ROWS = 32, PART_BYTES = 1 << 20 };
 
+fore_weight fore_weight_part(const fore_weight *w, int n0, int n) {
+    fore_weight before = *w, part = *w;
+    before.N = n0;
+    part.N = n;
+    if (n0) part.data = (const unsigned char *)w->data + fore_weight_bytes(&before);
+    return part;
+}
+
 size_t fore_weight_bytes(const fore_weight *w) {
     if (!w->bits) return (size_t)w->N * (size_t)w->K * fore_dtype_size(w->dtype);
     const fore_qweight q = fore_weight_quantised(w);
@@ -70,6 +78,7 @@ static bool bound(const fore_store *store, const fore_entry *scales, size_t *byt
     }
     if (!rows) return true;
     size_t row = 2 * (q->bytes / rows) + 2 * (scales->bytes / rows) + 1, all; /* twice: 2 bits become 4 */
+    if (scales->dtype == FORE_DTYPE_F32) row = 16 * (q->bytes / rows) + 1;    /* they become floats of 32 */
     return !__builtin_mul_overflow(matrices, (size_t)SLACK_ROWS, &all) && !__builtin_add_overflow(all, rows, &all) &&
            !__builtin_mul_overflow(all, row, bytes) && !__builtin_add_overflow(*bytes, 2 * LINE * matrices, bytes);
 }
@@ -114,6 +123,21 @@ static size_t made_bytes(const fore_panel_job *job, int N) {
     return job->w.bits ? fore_qweight_bytes(&before) : (size_t)N * (size_t)job->w.K * fore_dtype_size(job->w.dtype);
 }
 
+static void count_kind(fore_panels *p, const fore_panel_job *job) {
+    const fore_form_matrix *m = job->from;
+    const fore_qweight *w = &job->w;
+    fore_panels_kind kind = {.label = m ? m->label : "MLX", .bits = m ? m->file_bits : job->stored_bits, .group = m ? m->file_group : w->group,
+                             .memory_bits = w->bits ? w->bits : 8 * (int)fore_dtype_size(w->dtype)};
+    int i = 0;
+    for (; i < p->kind_count; i++) {
+        const fore_panels_kind *k = &p->kinds[i];
+        if (!strcmp(k->label, kind.label) && k->bits == kind.bits && k->group == kind.group && k->memory_bits == kind.memory_bits) break;
+    }
+    if (i == FORE_PANELS_KINDS) return;
+    if (i == p->kind_count) p->kinds[p->kind_count++] = kind;
+    p->kinds[i].parameters += (uint64_t)w->N * (uint64_t)w->K;
+}
+
 fore_status fore_panels_add(fore_panels *p, const fore_panel_job *job, fore_weight *out, fore_error *err) {
     const fore_qweight *w = &job->w;
     size_t size = w->bits ? 0 : made_bytes(job, w->N), at = (p->used + LINE - 1) / LINE * LINE;
@@ -132,6 +156,7 @@ fore_status fore_panels_add(fore_panels *p, const fore_panel_job *job, fore_weig
     p->jobs[p->count++].w.panels = p->memory + at;
     p->used = at + size;
     p->parameters += (uint64_t)w->N * (uint64_t)w->K;
+    count_kind(p, job);
     *out = (fore_weight){.data = p->memory + at, .dtype = w->dtype, .N = w->N, .K = w->K, .bits = w->bits, .group = w->group};
     return FORE_OK;
 }

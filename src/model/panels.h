@@ -20,6 +20,8 @@ typedef struct fore_weight {
 static inline fore_qweight fore_weight_quantised(const fore_weight *w) {
     return (fore_qweight){.bits = w->bits, .group = w->group, .N = w->N, .K = w->K, .dtype = w->dtype, .panels = w->data};
 }
+/* Outputs n0 .. n0+n-1 as a matrix of their own, in the same memory; n0 is a multiple of 16. */
+fore_weight fore_weight_part(const fore_weight *w, int n0, int n);
 /* Bytes that a pass over the matrix reads. */
 size_t fore_weight_bytes(const fore_weight *w);
 /* One row of a matrix, widened into y [K]. */
@@ -46,12 +48,24 @@ typedef struct fore_packed {
     char note[320];   /* why there is none, or why the one there was refused; "" */
 } fore_packed;
 
+/* Matrices that are of one kind in the files and in memory. */
+typedef struct fore_panels_kind {
+    const char *label;   /* static */
+    int bits, group;     /* in the files; see fore_form_matrix */
+    int memory_bits;     /* 4, 8, 16 or 32 */
+    uint64_t parameters;
+} fore_panels_kind;
+
+enum { FORE_PANELS_KINDS = 24 };
+
 typedef struct fore_panels {
     unsigned char *memory; /* owned; NULL: every matrix is read where the files have it */
     size_t reserved, used; /* bytes: of address space, and taken */
     fore_panel_job *jobs;  /* owned; gone once they are done */
     size_t count, capacity;
     uint64_t parameters; /* weights of all matrices added */
+    fore_panels_kind kinds[FORE_PANELS_KINDS]; /* of the first so many kinds */
+    int kind_count;
     const fore_stored_settings *settings; /* borrowed until they are made */
     fore_packed packed;
 } fore_panels;

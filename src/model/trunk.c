@@ -19,7 +19,7 @@ static size_t wide_columns(const fore_text_config *t) {
 
 static size_t worker_floats(const fore_text_config *t, int capacity) {
     size_t attend = fore_attend_scratch(capacity, t->num_attention_heads / t->num_key_value_heads);
-    size_t n = max_size(attend, fore_delta_scratch(t->linear_key_head_dim, t->linear_value_head_dim));
+    size_t n = max_size(attend, fore_deltanet_room(t));
     size_t widest = max_size((size_t)t->hidden_size, (size_t)t->moe_intermediate_size);
     if (t->num_experts) n = max_size(n, FORE_STRIP * widest); /* transposed experts */
     return (n + 15) / 16 * 16;
@@ -46,8 +46,8 @@ fore_status fore_scratch_plan(const fore_text_config *t, int rows, int capacity,
     size_t a, b, total;
     if (__builtin_mul_overflow((size_t)rows, row_floats(t) + 8 * ALIGN, &a) ||
         __builtin_mul_overflow((size_t)threads, worker_floats(t, capacity), &b) || __builtin_add_overflow(a, b, &total) ||
-        __builtin_mul_overflow(total, sizeof(float), &total) || __builtin_add_overflow(total, seen_bytes(t) + 8 * ALIGN, &total) ||
-        __builtin_mul_overflow((size_t)rows, widest_input(t) + widest_input(t) / 32 * 2 * sizeof(float), &a) ||
+        __builtin_mul_overflow(total, sizeof(float), &total) || __builtin_add_overflow(total, seen_bytes(t) + 12 * ALIGN, &total) ||
+        __builtin_mul_overflow((size_t)rows, 2 * (widest_input(t) + widest_input(t) / 32 * 2 * sizeof(float)), &a) ||
         __builtin_add_overflow(total, a, &total))
         return fore_fail(err, FORE_ERR_LIMIT, "scratch: %d rows do not fit the address space", rows);
     *bytes = total;
@@ -106,19 +106,21 @@ bool fore_trunk_forward(const fore_engine *engine, const fore_network *network, 
     fore_rope_text(t, network->inv_freq, b->positions, T, s->cos, s->sin);
     fore_profile_op(engine, FORE_OP_NORM);
     memcpy(s->x, b->embeddings, rows * cols * sizeof(float));
+    bool normed = false; /* s->h is the layer's input already */
     for (int i = 0; i < t->num_hidden_layers; i++) {
         const fore_layer *l = &network->layers[i];
-        fore_norm_rows(engine, s->h, s->x, l->input_norm, T, C, t->rms_norm_eps);
+        if (!normed) fore_norm_rows(engine, s->h, s->x, l->input_norm, T, C, t->rms_norm_eps);
         if (l->full) fore_attention(&pass, l, &state->layers[i], s->h, s->mix);
         else fore_deltanet(&pass, l, i, &state->layers[i], s->h, s->mix);
         fore_profile_op(engine, FORE_OP_NORM);
         if (b->tap) b->tap(b->tap_user, "mixer", i, s->mix, rows, cols);
-        fore_add_rows(engine, s->x, s->mix, T, C);
-        fore_norm_rows(engine, s->h, s->x, l->post_norm, T, C, t->rms_norm_eps);
+        fore_add_norm_rows(engine, s->h, s->x, s->mix, l->post_norm, T, C, t->rms_norm_eps);
         fore_mlp(&pass, l, s->h, s->mix);
         fore_profile_op(engine, FORE_OP_NORM);
         if (b->tap) b->tap(b->tap_user, "mlp", i, s->mix, rows, cols);
-        fore_add_rows(engine, s->x, s->mix, T, C);
+        normed = i + 1 < t->num_hidden_layers && !b->deepstack;
+        if (normed) fore_add_norm_rows(engine, s->h, s->x, s->mix, l[1].input_norm, T, C, t->rms_norm_eps);
+        else fore_add_rows(engine, s->x, s->mix, T, C);
         if (b->tap) b->tap(b->tap_user, "hidden", i, s->x, rows, cols);
         if (b->deepstack && i < network->config.vision.deepstack_count) add_deepstack(engine, s->x, b->deepstack, i, T, cols);
         if (b->stop && b->stop(b->stop_user, i)) return false;
@@ -142,7 +144,7 @@ void fore_trunk_commit(const fore_engine *engine, const fore_network *network, f
     assert(n >= 0 && n <= window->T);
     fore_pass pass = {engine, t, state, scratch, n, state->length, 0, window};
     for (int i = 0; n && i < t->num_hidden_layers; i++)
-        if (!t->full_attention[i]) fore_deltanet_replay(&pass, &network->layers[i], i, &state->layers[i], n);
+        if (!t->full_attention[i]) fore_deltanet_replay(&pass, i, &state->layers[i], n);
     state->length += n;
     window->T = 0;
 }

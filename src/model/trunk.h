@@ -43,7 +43,7 @@ typedef struct fore_window {
     int rows; /* most rows of a window */
     struct fore_window_layer {
         float *u;            /* [rows, channels] raw inputs of the convolution */
-        float *c;            /* [rows, channels] queries, keys (normed) and values */
+        float *c;            /* [key heads, T, channels of one] queries, keys (normed) and values */
         float *beta, *decay; /* [rows, nv] */
     } *layers;
     float *spare; /* [rows, nv*dv] outputs that a replay throws away */
@@ -99,12 +99,14 @@ typedef struct fore_pass {
 void fore_attention(const fore_pass *pass, const fore_layer *layer, fore_layer_state *state, const float *x, float *y);
 void fore_deltanet(const fore_pass *pass, const fore_layer *layer, int index, fore_layer_state *state, const float *x, float *y);
 /* The recurrent part of a commit, for one layer. */
-void fore_deltanet_replay(const fore_pass *pass, const fore_layer *layer, int index, fore_layer_state *state, int n);
+void fore_deltanet_replay(const fore_pass *pass, int index, fore_layer_state *state, int n);
 void fore_mlp(const fore_pass *pass, const fore_layer *layer, const float *x, float *y); /* dense or experts */
 void fore_dense_mlp(const fore_pass *pass, const fore_layer *layer, const float *x, float *y);
 /* Columns of `wide` that each needs. */
 size_t fore_attention_columns(const fore_text_config *text);
 size_t fore_deltanet_columns(const fore_text_config *text);
 size_t fore_mlp_columns(const fore_text_config *text);
+/* Floats of `worker` that DeltaNet needs. */
+size_t fore_deltanet_room(const fore_text_config *text);
 
 #endif

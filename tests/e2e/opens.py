@@ -25,5 +25,32 @@ def table():
     return head + "\n".join(rows) + "\n\n" in text, "\n".join(rows)
 
 
+FORMS = [("fp8", "FP8 E4M3, scales for blocks (`fp8`)"), ("fp8_experts", "the same, numbered experts"),
+         ("fp8_channel", "FP8 E4M3, a scale a row (`compressed-tensors`), shards"), ("fp8_head", "BF16, the draft head apart in FP8"),
+         ("int4", "4 bits, symmetric (`compressed-tensors`), the draft head apart in BF16"),
+         ("int4_zeros", "4 bits with zero points (`compressed-tensors`)"), ("int8", "8 bits, a scale a row (`compressed-tensors`)"),
+         ("awq", "4 bits with zero points (`awq`)"), ("gptq", "4 bits, symmetric (`gptq`)"),
+         ("gptq_order", "4 bits with zero points, columns out of order (`gptq_v2`, `desc_act`)")]
+
+
+def form_row(folder, label):
+    info = run_json("inspect", "--json", os.path.join(BUILD, "data/forms", folder))
+    kinds = sorted((k["form"], k["bits"], k["group"], k["memory_bits"]) for k in info["quantised"])
+    assert kinds, folder
+    files = ", ".join("%s, %d bits%s" % (k[0], k[1], " in groups of %d" % k[2] if k[2] else "") for k in kinds)
+    memory = ", ".join("%d bits%s" % (b, " (floats)" if b > 8 else "") for b in sorted({k[3] for k in kinds}))
+    head = {True: "yes", False: "no"}[info["mtp_attached"]]
+    return "| %s | %s | %s | %s |" % (label, files, memory, head)
+
+
+def forms():
+    """the README's table of quantised forms"""
+    rows = [form_row(*f) for f in FORMS]
+    text = open("README.md", encoding="utf-8").read()
+    head = "| written as | `inspect` says | in memory | draft head |\n|---|---|---|---|\n"
+    return head + "\n".join(rows) + "\n\n" in text, "\n".join(rows)
+
+
 case(table)
+case(forms)
 finish()

@@ -1,6 +1,6 @@
 /* The promise for quantised weights: every format, made from the small models by the project's own quantiser, gives the same
  * logits, tokens and state for every width of a pass from 1 to 16, on every instruction set, with drafts and without,
- * repacked or mapped from a pack. */
+ * repacked or mapped from a pack; and for passes of many rows, which threads share out in another way. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -161,6 +161,34 @@ static void test_formats(void **state) {
         for (int group = 32; group <= 128; group *= 2) check_format("models/tiny", bits, group, group == 64 ? 8 : 16, &p, true);
 }
 
+/* A prompt of many rows, in chunks of 32 and more and of fewer, against one row at a time. */
+static void test_many_rows(void **state) {
+    (void)state;
+    static int32_t ids[100];
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) ids[i] = (int32_t)((i * 2654435761u >> 9) % 1200);
+    const prompt p = {.ids = ids, .n = sizeof ids / sizeof *ids};
+    for (int group = 32; group <= 128; group *= 2) {
+        fore_error err = {0};
+        scratch s;
+        scratch_make(&s);
+        fore_quantize_options options;
+        fore_quantize_report *report;
+        fore_quantize_options_init(&options, 4);
+        options.group = group;
+        if (fore_quantize("models/tiny", scratch_path(&s, "model"), &options, &report, &err)) fail_msg("%s", err.text);
+        fore_quantize_report_free(report);
+        fore_model *model;
+        if (fore_model_open(scratch_path(&s, "model"), NULL, &model, &err)) fail_msg("%s", err.text);
+        outcome base = compute(model, &p, (way){NULL, 1, 1, 0});
+        static const int chunks[] = {100, 64, 33, 32, 31};
+        for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++)
+            for (int threads = 1; threads <= 3; threads++) check_same(model, &p, &base, (way){NULL, threads, chunks[i], 0});
+        fore_model_close(model);
+        free(base.logits);
+        scratch_remove(&s);
+    }
+}
+
 /* Experts, also where only some of a layer's matrices have widths that groups divide. */
 static void test_experts(void **state) {
     (void)state;
@@ -176,6 +204,7 @@ static void test_experts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_many_rows),
         cmocka_unit_test(test_experts),
     };
     return cmocka_run_group_tests_name("promise/quantised", tests, NULL, NULL);

@@ -168,6 +168,7 @@ static void test_forms(void **state) {
 }
 
 #define MOE_TEXT(members) "{\"model_type\":\"qwen3_5_moe_text\"," members "}"
+#define QUANTISED(members) "{\"model_type\":\"qwen3_5_text\",\"quantization_config\":{\"quant_method\":" members "}}"
 #define TEXT(members) "{\"model_type\":\"qwen3_5_text\"," members "}"
 
 static void test_layers(void **state) {
@@ -407,6 +408,19 @@ static void test_unsupported(void **state) {
         {TEXT("\"num_experts\":8"), "num_experts: a mixture of experts is supported under model_type qwen3_5_moe"},
         {TEXT("\"quantization_config\":{\"quant_method\":\"bitsandbytes\"}"), "quantised as bitsandbytes are not supported; supported: BF16"},
         {TEXT("\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":3}"), "quantised as gptq with 3 bits"},
+        {QUANTISED("\"awq\",\"bits\":8"), "quantised as awq with 8 bits are not supported"},
+        {QUANTISED("\"awq\",\"bits\":4,\"version\":\"gemv\""), "quantised as awq of the version gemv with 4 bits"},
+        {QUANTISED("\"gptq\",\"bits\":4,\"checkpoint_format\":\"marlin\""), "quantised as gptq of the format marlin with 4 bits"},
+        {QUANTISED("\"gptq\",\"bits\":4,\"is_marlin_format\":true"), "quantised as gptq of the format marlin"},
+        {QUANTISED("\"fp8\",\"fmt\":\"e5m2\""), "quantised as fp8 of the format e5m2"},
+        {QUANTISED("\"compressed-tensors\",\"format\":\"nvfp4-pack-quantized\""), "compressed-tensors of the format nvfp4-pack-quantized"},
+        {QUANTISED("\"compressed-tensors\",\"format\":\"mixed-precision\",\"config_groups\":{\"a\":{\"format\":\"int-quantized\"},"
+                   "\"b\":{\"format\":\"mxfp4-pack-quantized\"}}"), "of the format mxfp4-pack-quantized"},
+        {QUANTISED("\"compressed-tensors\",\"sparsity_config\":{\"format\":\"sparse-24-bitmask\"}"), "with sparse storage"},
+        {QUANTISED("\"compressed-tensors\",\"transform_config\":{\"config_groups\":{\"u\":{\"type\":\"hadamard\"}}}"), "with transforms of"},
+        {QUANTISED("\"mxfp4\""), "quantised as mxfp4 are not supported; supported: BF16, F16 and F32 weights; MLX's affine form; FP8 E4M3 with "
+                                 "scales; integers of compressed-tensors, AWQ (4 bits) and GPTQ (2, 4 and 8). Take the model's BF16 checkpoint"},
+        {QUANTISED("7"), "quantised as (no name) are not supported"},
         {TEXT("\"quantization\":{\"group_size\":32,\"bits\":4,\"mode\":\"mxfp4\"}"), "quantised as mxfp4 with 4 bits"},
         {TEXT("\"quantization\":{\"bits\":4}"), "quantised as MLX with 4 bits"},
         {TEXT("\"quantization\":{\"group_size\":64,\"bits\":4,\"lm_head\":{\"group_size\":32,\"bits\":8,\"mode\":\"mxfp8\"}}"),
@@ -427,6 +441,39 @@ static void test_unsupported(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         refuse(cases[i].json, FORE_ERR_UNSUPPORTED, cases[i].message);
+}
+
+/* What the tensors leave open. */
+static void test_quantised(void **state) {
+    (void)state;
+    const fore_stored_settings none = parse(TEXT("\"dtype\":\"float16\"")).stored;
+    assert_string_equal(none.method, "");
+    assert_true(none.dtype == FORE_DTYPE_F16 && !none.block_rows && !none.bits && !none.zeros_less_one);
+    fore_stored_settings s = parse(QUANTISED("\"fp8\",\"weight_block_size\":[128,64],\"fmt\":\"E4M3\"")).stored;
+    assert_string_equal(s.method, "fp8");
+    assert_true(s.block_rows == 128 && s.block_columns == 64 && s.dtype == FORE_DTYPE_OTHER);
+    s = parse(QUANTISED("\"fp8\",\"weight_block_size\":null")).stored;
+    assert_true(!s.block_rows && !s.block_columns);
+    s = parse(QUANTISED("\"compressed-tensors\",\"format\":\"float-quantized\",\"config_groups\":{\"g\":{\"weights\":{\"strategy\":\"block\","
+                        "\"block_structure\":[128,128]}}},\"sparsity_config\":{},\"transform_config\":{}")).stored;
+    assert_string_equal(s.method, "compressed-tensors");
+    assert_true(s.block_rows == 128 && s.block_columns == 128);
+    s = parse(QUANTISED("\"gptq\",\"bits\":8")).stored;
+    assert_true(s.bits == 8 && s.zeros_less_one);
+    s = parse(QUANTISED("\"gptq\",\"bits\":4,\"checkpoint_format\":\"gptq_v2\"")).stored;
+    assert_true(s.bits == 4 && !s.zeros_less_one);
+    s = parse(QUANTISED("\"awq\",\"w_bit\":4,\"version\":\"GEMM\"")).stored;
+    assert_true(s.bits == 4 && !strcmp(s.method, "awq"));
+    s = parse(TEXT("\"torch_dtype\":\"bfloat16\",\"quantization\":{\"group_size\":64,\"bits\":4}")).stored;
+    assert_true(s.dtype == FORE_DTYPE_BF16 && !strcmp(s.method, "mlx"));
+    s = parse("{\"model_type\":\"qwen3_5\",\"dtype\":\"float16\",\"text_config\":{\"dtype\":\"torch.float32\"}}").stored;
+    assert_true(s.dtype == FORE_DTYPE_F32);
+    static const char *const sizes[] = {"[128]", "[128,128,1]", "[128,0]", "[1.5,128]", "\"128\"", "[128,2000000]", "{}"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char json[256];
+        snprintf(json, sizeof json, QUANTISED("\"fp8\",\"weight_block_size\":%s"), sizes[i]);
+        refuse(json, FORE_ERR_FORMAT, "weight_block_size: expected two sizes");
+    }
 }
 
 #define BOTH(text, vision) "{\"model_type\":\"qwen3_5\",\"text_config\":{" text "},\"vision_config\":{" vision "}}"
@@ -517,6 +564,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_unsupported, teardown), cmocka_unit_test_teardown(test_malformed, teardown),
         cmocka_unit_test_teardown(test_missing_file, teardown), cmocka_unit_test_teardown(test_experts, teardown),
         cmocka_unit_test_teardown(test_vl, teardown),         cmocka_unit_test_teardown(test_text_families, teardown),
+        cmocka_unit_test_teardown(test_quantised, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

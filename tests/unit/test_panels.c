@@ -100,6 +100,67 @@ static void test_rows(void **state) {
     fore_tensors_close(c.file);
 }
 
+/* Scales and biases in F32 that 16 bits do not hold: floats, each weight rounded once. */
+static void test_wide_scales(void **state) {
+    (void)state;
+    static const char *const modules[] = {LAYER "mlp.up_proj", LAYER "mlp.down_proj", LAYER "linear_attn.in_proj_qkv"};
+    copy c;
+    scratch s;
+    fore_network n;
+    fore_error err = {0};
+    float *wide[3][2];
+    const fore_tensor *q[3];
+    scratch_make(&s);
+    open_copy(&c);
+    for (int i = 0; i < 3; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "%s.weight", modules[i]);
+        q[i] = fore_tensors_get(c.file, name);
+        for (int k = 0; k < 2; k++) {
+            snprintf(name, sizeof name, "%s.%s", modules[i], k ? "biases" : "scales");
+            fore_tensor *t = find(&c, name);
+            size_t count = (size_t)(t->shape[0] * t->shape[1]);
+            wide[i][k] = malloc(count * sizeof(float));
+            for (size_t j = 0; j < count; j++)
+                wide[i][k][j] = fore_load_bf16((const unsigned char *)t->data + 2 * j) * (1 + (float)(j % 997) * 0x1p-20f);
+            t->dtype = "F32";
+            t->data = wide[i][k];
+        }
+    }
+    scratch_copy(&s, SOURCE "config.json", "config.json");
+    if (fore_tensors_write(scratch_path(&s, "model.safetensors"), c.tensors, c.count, &err)) fail_msg("%s", err.text);
+    if (open_dir(s.dir, &n, &err)) fail_msg("%s", err.text);
+    const fore_weight *const weights[3] = {&n.layers[1].up_proj, &n.layers[1].down_proj, &n.layers[1].in_proj_qkv};
+    for (int i = 0; i < 3; i++) {
+        const fore_weight *w = weights[i];
+        size_t K = (size_t)w->K, bits = (size_t)q[i]->shape[1] * 32 / K, groups = 0;
+        char name[160];
+        snprintf(name, sizeof name, "%s.scales", modules[i]);
+        groups = (size_t)fore_tensors_get(c.file, name)->shape[1];
+        float *row = malloc(K * sizeof *row);
+        assert_true(!w->bits && w->dtype == FORE_DTYPE_F32);
+        for (int r = 0; r < w->N; r++) {
+            fore_weight_row(n.kern, w, r, row);
+            for (size_t k = 0; k < K; k++) {
+                unsigned v = 0;
+                size_t g = (size_t)r * groups + k / (K / groups);
+                for (size_t b = 0; b < bits; b++) {
+                    size_t at = ((size_t)r * K + k) * bits + b;
+                    v |= (((const unsigned char *)q[i]->data)[at / 8] >> at % 8 & 1u) << b;
+                }
+                if (row[k] != fmaf(wide[i][0][g], (float)v, wide[i][1][g])) fail_msg("%s [%d,%zu]: %g", modules[i], r, k, (double)row[k]);
+            }
+        }
+        free(row);
+        free(wide[i][0]);
+        free(wide[i][1]);
+    }
+    assert_true(n.panels.used <= n.panels.reserved);
+    fore_network_close(&n);
+    fore_tensors_close(c.file);
+    scratch_remove(&s);
+}
+
 static void refuse(void (*change)(copy *c), fore_status want, const char *part) {
     copy c;
     scratch s;
@@ -187,6 +248,7 @@ static void test_companions(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_wide_scales),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_companions),
     };

@@ -1,0 +1,417 @@
+/* The forms of quantised matrices, one matrix at a time: written by the formats' own writers and compared to the last bit with
+ * what these dequantise; and every malformed set of tensors is refused with the name of what is wrong. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kernels/half.h"
+#include "model/forms.h"
+#include "model/weights.h"
+#include "support/golden.h"
+#include "support/scratch.h"
+
+#define EXTRA FORE_DATA "/forms/extra/extra.safetensors"
+
+static const fore_entry *weights_of(const fore_store *store, const char *module) {
+    char name[128];
+    snprintf(name, sizeof name, "%s.weight", module);
+    return fore_forms_weights(store, name);
+}
+
+static void read_matrix(const fore_store *store, const char *module, const fore_stored_settings *settings, fore_form_matrix *m) {
+    fore_error err = {0};
+    const fore_entry *e = weights_of(store, module);
+    assert_non_null(e);
+    if (fore_forms_read(store, e, settings, m, &err)) fail_msg("%s", err.text);
+    assert_non_null(m->form);
+}
+
+/* Rows as floats, from whatever they become. */
+static float *rows_of(const fore_form_matrix *m, size_t row0, size_t rows) {
+    size_t K = m->K, groups = m->bits ? K / (size_t)m->group : 1, bytes = m->bits ? rows * K * (size_t)m->bits / 8 : rows * K * fore_dtype_size(m->dtype);
+    unsigned char *q = malloc(bytes), *scales = malloc(rows * groups * 2), *biases = malloc(rows * groups * 2);
+    float *out = malloc(rows * K * sizeof *out);
+    const fore_form_rows to = {q, scales, biases};
+    const char *problem = m->form->write(m, row0, rows, &to);
+    if (problem) fail_msg("%s", problem);
+    for (size_t i = 0; i < rows * K; i++) {
+        if (!m->bits) {
+            out[i] = m->dtype == FORE_DTYPE_F32 ? fore_load_f32(q + 4 * i) : m->dtype == FORE_DTYPE_BF16 ? fore_load_bf16(q + 2 * i) : fore_load_f16(q + 2 * i);
+            continue;
+        }
+        size_t g = i / K * groups + i % K / (size_t)m->group;
+        int v = m->bits == 8 ? q[i] : q[i / 2] >> i % 2 * 4 & 15;
+        bool bf16 = m->dtype == FORE_DTYPE_BF16;
+        out[i] = fmaf(bf16 ? fore_load_bf16(scales + 2 * g) : fore_load_f16(scales + 2 * g), (float)v,
+                      bf16 ? fore_load_bf16(biases + 2 * g) : fore_load_f16(biases + 2 * g));
+    }
+    free(q);
+    free(scales);
+    free(biases);
+    return out;
+}
+
+static const struct {
+    const char *name;
+    int bits, group; /* in memory */
+    fore_stored_settings settings;
+} matrices[] = {
+    {"fp8_cut", 0, 0, {.block_rows = 16, .block_columns = 32}},
+    {"fp8_whole", 0, 0, {.method = ""}},
+    {"fp8_powers", 0, 0, {.block_rows = 8, .block_columns = 32}},
+    {"int2_True", 4, 32, {.method = ""}},  {"int2_False", 4, 32, {.method = ""}},
+    {"int3_True", 4, 32, {.method = ""}},  {"int3_False", 8, 32, {.method = ""}},
+    {"int4_True", 4, 32, {.method = ""}},  {"int4_False", 8, 32, {.method = ""}},
+    {"int5_True", 8, 32, {.method = ""}},  {"int5_False", 8, 32, {.method = ""}},
+    {"int6_True", 8, 32, {.method = ""}},  {"int6_False", 8, 32, {.method = ""}},
+    {"int7_True", 8, 32, {.method = ""}},  {"int7_False", 8, 32, {.method = ""}},
+    {"int8_True", 8, 32, {.method = ""}},  {"int8_False", 0, 0, {.method = ""}},
+    {"int4_cut", 0, 0, {.method = ""}},    {"int4_wide", 4, 128, {.method = ""}},
+    {"int4_narrow", 0, 0, {.method = ""}}, {"int8_zeros", 0, 0, {.method = ""}},
+    {"int8_tensor", 8, 64, {.method = ""}},
+    {"gptq2", 4, 32, {.bits = 2, .zeros_less_one = true}},     {"gptq2_zeros", 4, 64, {.bits = 2, .zeros_less_one = true}},
+    {"gptq4", 4, 32, {.bits = 4, .zeros_less_one = true}},     {"gptq4_zeros", 8, 64, {.zeros_less_one = true}},
+    {"gptq8", 8, 32, {.bits = 4, .zeros_less_one = true}},     {"gptq8_zeros", 0, 0, {.bits = 8, .zeros_less_one = true}},
+    {"awq_32", 8, 32, {.zeros_less_one = true}},
+};
+enum { MATRICES = sizeof matrices / sizeof *matrices };
+
+static void test_values(void **state) {
+    (void)state;
+    fore_error err = {0};
+    fore_store *store;
+    golden g;
+    golden_open(&g, EXTRA);
+    if (fore_store_open_file(EXTRA, &store, &err)) fail_msg("%s", err.text);
+    size_t values = 0;
+    for (size_t i = 0; i < fore_store_count(store); i++) values += strncmp(fore_store_at(store, i)->name, "value.", 6) == 0;
+    assert_int_equal(values, MATRICES);
+    for (int i = 0; i < MATRICES; i++) {
+        fore_form_matrix m;
+        char name[64];
+        read_matrix(store, matrices[i].name, &matrices[i].settings, &m);
+        if (m.bits != matrices[i].bits || m.group != matrices[i].group) fail_msg("%s: %d bits, group %d", matrices[i].name, m.bits, m.group);
+        snprintf(name, sizeof name, "value.%s", matrices[i].name);
+        const float *want = golden_f32(&g, name, m.rows * m.K);
+        const size_t parts[][2] = {{0, m.rows}, {5, 3}, {m.rows - 1, 1}};
+        for (int p = 0; p < 3; p++) {
+            float *have = rows_of(&m, parts[p][0], parts[p][1]);
+            for (size_t k = 0; k < parts[p][1] * m.K; k++)
+                if (have[k] != want[parts[p][0] * m.K + k])
+                    fail_msg("%s: row %zu column %zu: %g, the writer has %g", matrices[i].name, parts[p][0] + k / m.K, k % m.K, (double)have[k],
+                             (double)want[parts[p][0] * m.K + k]);
+            free(have);
+        }
+    }
+    fore_store_close(store);
+    golden_close(&g);
+}
+
+/* Every value of the type, and the types that the model computes in. */
+static void test_fp8_values(void **state) {
+    (void)state;
+    unsigned char bytes[2][254];
+    for (int i = 0, v = 0; v < 256; v++)
+        if ((v & 127) != 127) bytes[0][i] = (unsigned char)v, bytes[1][i++] = (unsigned char)v;
+    const float scales[2] = {0.75f, 1.0f};
+    const fore_tensor t[] = {{.name = "m.weight", .dtype = "F8_E4M3", .dims = 2, .shape = {2, 254}, .data = bytes},
+                             {.name = "m.weight_scale", .dtype = "F32", .dims = 1, .shape = {2}, .data = scales}};
+    scratch s;
+    scratch_make(&s);
+    fore_error err = {0};
+    fore_store *store;
+    if (fore_tensors_write(scratch_path(&s, "x.safetensors"), t, 2, &err) || fore_store_open_file(scratch_path(&s, "x.safetensors"), &store, &err))
+        fail_msg("%s", err.text);
+    const fore_dtype types[] = {FORE_DTYPE_OTHER, FORE_DTYPE_BF16, FORE_DTYPE_F16, FORE_DTYPE_F32};
+    for (int i = 0; i < 4; i++) {
+        const fore_stored_settings settings = {.dtype = types[i]};
+        fore_form_matrix m;
+        read_matrix(store, "m", &settings, &m);
+        assert_int_equal(m.dtype, i ? types[i] : FORE_DTYPE_BF16);
+        float *have = rows_of(&m, 0, 2);
+        for (int k = 0; k < 508; k++) {
+            unsigned v = bytes[0][k % 254], exponent = v >> 3 & 15;
+            double want = ldexp(exponent ? 8 + (v & 7) : 2 * (v & 7), (int)(exponent ? exponent : 0) - 10) * (double)scales[k / 254] * (v & 128 ? -1 : 1);
+            if ((double)have[k] != want) fail_msg("%u: %g, expected %g", v, (double)have[k], want);
+        }
+        free(have);
+    }
+    fore_store_close(store);
+    scratch_remove(&s);
+}
+
+/* ---- what is refused --------------------------------------------------------------------------------------------- */
+
+enum { MOST = 256 };
+
+typedef struct kit {
+    scratch s;
+    fore_tensor_file *file;
+    fore_tensor t[MOST];
+    size_t count;
+} kit;
+
+static void kit_open(kit *k) {
+    fore_error err = {0};
+    *k = (kit){0};
+    scratch_make(&k->s);
+    if (fore_tensors_open(EXTRA, &k->file, &err)) fail_msg("%s", err.text);
+    for (const fore_tensor *t; (t = fore_tensors_at(k->file, k->count)); k->t[k->count++] = *t) assert_true(k->count < MOST);
+}
+
+static void kit_close(kit *k) {
+    fore_tensors_close(k->file);
+    scratch_remove(&k->s);
+}
+
+static fore_tensor *tensor(kit *k, const char *name) {
+    for (size_t i = 0; i < k->count; i++)
+        if (!strcmp(k->t[i].name, name)) return &k->t[i];
+    fail_msg("no tensor %s", name);
+    return NULL;
+}
+
+/* What reading a matrix of the changed file says. */
+static fore_status read_changed(kit *k, const char *module, fore_error *err) {
+    static const unsigned char zeros[1 << 16];
+    fore_store *store;
+    for (size_t i = 0; i < k->count; i++)
+        if (!k->t[i].data) k->t[i].data = zeros;
+    if (fore_tensors_write(scratch_path(&k->s, "x.safetensors"), k->t, k->count, err) ||
+        fore_store_open_file(scratch_path(&k->s, "x.safetensors"), &store, err))
+        fail_msg("%s", err->text);
+    const fore_stored_settings settings = {.block_rows = 16, .block_columns = 32};
+    fore_form_matrix m;
+    const fore_entry *e = weights_of(store, module);
+    assert_non_null(e);
+    fore_status s = fore_forms_read(store, e, &settings, &m, err);
+    if (!s && !m.form) s = FORE_ERR_INVALID;
+    if (!s) { /* what is accepted can be written */
+        unsigned char *room = malloc(m.matrices * m.rows * m.K * 8 + 64);
+        const fore_form_rows to = {room, room + m.matrices * m.rows * m.K * 4, room + m.matrices * m.rows * m.K * 6};
+        const char *problem = m.form->write(&m, 0, m.matrices * m.rows, &to);
+        if (problem) s = fore_fail(err, FORE_ERR_FORMAT, "%s", problem);
+        free(room);
+    }
+    fore_store_close(store);
+    return s;
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *module, *part; /* part: changed; NULL shape and dtype: dropped */
+        const char *dtype;
+        int dims;
+        uint64_t shape[3];
+        fore_status status;
+        const char *text;
+    } table[] = {
+        {"fp8_cut", "weight_scale_inv", NULL, 0, {0}, FORE_ERR_FORMAT, "fp8_cut.weight: type F8_E4M3 without scales"},
+        {"fp8_cut", "weight_scale_inv", "I32", 2, {3, 3}, FORE_ERR_UNSUPPORTED, "fp8_cut.weight_scale_inv: type I32"},
+        {"fp8_cut", "weight_scale_inv", "F32", 2, {3, 5}, FORE_ERR_FORMAT, "for each block of 16 by 32 of [40,72]"},
+        {"fp8_cut", "weight_scale_inv", "F32", 3, {1, 3, 3}, FORE_ERR_FORMAT, "for each block"},
+        {"fp8_cut", "weight_scale_inv", "F32", 2, {0, 3}, FORE_ERR_FORMAT, "the file has F32 [0,3]"},
+        {"fp8_cut", "weight_scale_inv", "F32", 2, {41, 1}, FORE_ERR_FORMAT, "[41,1]"},
+        {"fp8_cut", "weight", "F8_E4M3", 1, {2880}, FORE_ERR_FORMAT, "fp8_cut.weight: expected a matrix"},
+        {"fp8_cut", "weight", "F8_E4M3", 3, {0, 40, 72}, FORE_ERR_FORMAT, "for each block"},
+        {"fp8_cut", "weight", "F8_E5M2", 2, {40, 72}, FORE_ERR_INVALID, ""}, /* none of the forms */
+        {"int4_True", "weight_scale", NULL, 0, {0}, FORE_ERR_FORMAT, "weight_scale is not beside it"},
+        {"int4_True", "weight_shape", NULL, 0, {0}, FORE_ERR_FORMAT, "weight_shape is not beside it"},
+        {"int4_True", "weight_shape", "I64", 1, {3}, FORE_ERR_FORMAT, "expected two numbers"},
+        {"int4_True", "weight_shape", "I32", 1, {2}, FORE_ERR_FORMAT, "the packed rows of a matrix [0,0]"},
+        {"int4_True", "weight_packed", "I32", 2, {24, 33}, FORE_ERR_UNSUPPORTED, "16 bits a weight"},
+        {"int4_True", "weight_packed", "I32", 2, {24, 1}, FORE_ERR_UNSUPPORTED, "0 bits a weight"},
+        {"int4_True", "weight_packed", "I32", 2, {8, 24}, FORE_ERR_FORMAT, "a matrix [24,64]"},
+        {"int4_True", "weight_packed", "U8", 2, {24, 32}, FORE_ERR_INVALID, ""},
+        {"int4_True", "weight_scale", "F32", 2, {24, 3}, FORE_ERR_FORMAT, "3 groups, which do not divide the 64 columns"},
+        {"int4_True", "weight_scale", "F32", 2, {24, 0}, FORE_ERR_FORMAT, "0 groups"},
+        {"int4_True", "weight_scale", "F32", 2, {23, 2}, FORE_ERR_FORMAT, "numbers for each of 24 rows"},
+        {"int4_True", "weight_scale", "F8_E4M3", 2, {24, 2}, FORE_ERR_UNSUPPORTED, "type F8_E4M3"},
+        {"int4_False", "weight_zero_point", "I32", 2, {3, 1}, FORE_ERR_FORMAT, "expected [3,2]"},
+        {"int4_False", "weight_zero_point", "U8", 2, {3, 2}, FORE_ERR_UNSUPPORTED, "type U8; zero points"},
+        {"int4_False", "weight_zero_point", "I8", 2, {24, 1}, FORE_ERR_FORMAT, "expected [24,2]"},
+        {"int8_zeros", "weight_zero_point", "I32", 2, {24, 2}, FORE_ERR_UNSUPPORTED, "type I32; zero points"},
+        {"int8_zeros", "weight_scale", "BF16", 1, {1}, FORE_ERR_UNSUPPORTED, "one scale for a whole matrix"},
+        {"int8_zeros", "weight_scale", NULL, 0, {0}, FORE_ERR_INVALID, ""},
+        {"int8_zeros", "weight", "I8", 1, {1536}, FORE_ERR_FORMAT, "expected a matrix"},
+        {"gptq4", "scales", NULL, 0, {0}, FORE_ERR_FORMAT, "scales is not beside it"},
+        {"gptq4", "qzeros", NULL, 0, {0}, FORE_ERR_FORMAT, "qzeros is not beside it"},
+        {"gptq4", "qzeros", "I32", 2, {3, 4}, FORE_ERR_FORMAT, "with as many groups as the scales"},
+        {"gptq4", "qzeros", "U8", 2, {2, 4}, FORE_ERR_FORMAT, "packed outputs"},
+        {"gptq4", "qzeros", "I32", 2, {2, 3}, FORE_ERR_UNSUPPORTED, "3 bits a weight"},
+        {"gptq4", "qweight", "I32", 2, {8, 33}, FORE_ERR_FORMAT, "expected [8,32]"},
+        {"gptq4", "qweight", "I32", 1, {256}, FORE_ERR_FORMAT, "a packed matrix"},
+        {"gptq4", "qweight", "I32", 2, {0, 32}, FORE_ERR_FORMAT, "a packed matrix"},
+        {"gptq4", "qweight", "I32", 2, {64, 4}, FORE_ERR_UNSUPPORTED, "without g_idx"},
+        {"gptq4", "scales", "F16", 1, {64}, FORE_ERR_FORMAT, "[groups,outputs]"},
+        {"gptq4", "scales", "F16", 2, {0, 32}, FORE_ERR_FORMAT, "[groups,outputs]"},
+        {"gptq4", "g_idx", "I32", 1, {63}, FORE_ERR_FORMAT, "expected I32 [64]"},
+        {"gptq4", "g_idx", "F32", 1, {64}, FORE_ERR_FORMAT, "expected I32 [64]"},
+        {"awq_32", "qweight", "I32", 2, {63, 8}, FORE_ERR_FORMAT, "2 groups, which do not divide the 63 columns"},
+        {"awq_32", "qzeros", "I32", 2, {2, 16}, FORE_ERR_FORMAT, "expected [64,64]"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        kit k;
+        fore_error err = {0};
+        char name[64];
+        kit_open(&k);
+        snprintf(name, sizeof name, "%s.%s", table[i].module, table[i].part);
+        fore_tensor *t = tensor(&k, name);
+        if (table[i].dtype) {
+            *t = (fore_tensor){.name = t->name, .dtype = table[i].dtype, .dims = table[i].dims};
+            memcpy(t->shape, table[i].shape, sizeof table[i].shape);
+        } else {
+            *t = k.t[--k.count];
+        }
+        fore_status s = read_changed(&k, table[i].module, &err);
+        if (s != table[i].status || !strstr(err.text, table[i].text))
+            fail_msg("%s %s: %d \"%s\", expected %d \"%s\"", name, table[i].dtype ? table[i].dtype : "dropped", s, err.text, table[i].status, table[i].text);
+        kit_close(&k);
+    }
+}
+
+/* Numbers that the forms do not have are found where they are written. */
+static void test_numbers(void **state) {
+    (void)state;
+    static unsigned char nans[4096], huge[4096], order[4 * 64];
+    memset(nans, 0xff, sizeof nans);
+    for (size_t i = 0; i < sizeof huge; i += 2) huge[i] = 0xff, huge[i + 1] = 0x7b; /* 65504 */
+    for (int i = 0; i < 64; i++) order[4 * i] = (unsigned char)(i == 40 ? 2 : i / 32);
+    const struct {
+        const char *module, *part;
+        const void *data;
+        const char *text;
+    } table[] = {
+        {"fp8_cut", "weight", nans, "not finite"},
+        {"fp8_cut", "weight_scale_inv", nans, "not finite"},
+        {"int4_True", "weight_scale", nans, "a scale is not finite"},
+        {"gptq4", "scales", huge, "so large"},
+        {"awq_32", "scales", huge, "so large"},
+        {"gptq4", "g_idx", order, "column 40 is of group 2, there are 2"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        kit k;
+        fore_error err = {0};
+        char name[64];
+        kit_open(&k);
+        snprintf(name, sizeof name, "%s.%s", table[i].module, table[i].part);
+        tensor(&k, name)->data = table[i].data;
+        fore_status s = read_changed(&k, table[i].module, &err);
+        if (s != FORE_ERR_FORMAT || !strstr(err.text, table[i].text)) fail_msg("%s: %d \"%s\"", name, s, err.text);
+        kit_close(&k);
+    }
+}
+
+/* Experts of one tensor in FP8, in blocks: the same numbers as one by one. */
+static void test_fused(void **state) {
+    (void)state;
+    enum { E = 3, I2 = 24, C = 40 };
+    static unsigned char q[E][I2][C];
+    static float scales[E][3][2];
+    for (int i = 0; i < E * I2 * C; i++) (&q[0][0][0])[i] = (unsigned char)(i * 7 % 127);
+    for (int i = 0; i < E * 6; i++) (&scales[0][0][0])[i] = 0.01f * (float)(i + 1);
+    const fore_tensor t[] = {{.name = "experts.up", .dtype = "F8_E4M3", .dims = 3, .shape = {E, I2, C}, .data = q},
+                             {.name = "experts.up_scale_inv", .dtype = "F32", .dims = 3, .shape = {E, 3, 2}, .data = scales},
+                             {.name = "one.weight", .dtype = "F8_E4M3", .dims = 2, .shape = {I2, C}, .data = q[1]},
+                             {.name = "one.weight_scale_inv", .dtype = "F32", .dims = 2, .shape = {3, 2}, .data = scales[1]}};
+    scratch s;
+    scratch_make(&s);
+    fore_error err = {0};
+    fore_store *store;
+    if (fore_tensors_write(scratch_path(&s, "x.safetensors"), t, 4, &err) || fore_store_open_file(scratch_path(&s, "x.safetensors"), &store, &err))
+        fail_msg("%s", err.text);
+    const fore_stored_settings settings = {.block_rows = 8, .block_columns = 32};
+    fore_form_matrix all, one;
+    if (fore_forms_read(store, fore_store_find(store, "experts.up"), &settings, &all, &err)) fail_msg("%s", err.text);
+    read_matrix(store, "one", &settings, &one);
+    assert_true(all.matrices == E && all.rows == I2 && all.K == C);
+    float *a = rows_of(&all, I2, I2), *b = rows_of(&one, 0, I2);
+    assert_memory_equal(a, b, sizeof(float) * I2 * C);
+    free(a);
+    free(b);
+    for (size_t i = 0; i < 4; i++) assert_true(fore_bind_is_packed(store, fore_store_at(store, i)));
+
+    /* The upper half of each expert, through the binder. */
+    fore_arena arena = {0};
+    fore_panels panels;
+    const fore_kern *kern;
+    assert_int_equal(fore_kern_get("ref", &kern, &err), 0);
+    if (fore_panels_reserve(&panels, store, "", &settings, &err)) fail_msg("%s", err.text);
+    fore_binder binder = {store, &arena, &panels, kern, "", &err, FORE_OK};
+    fore_experts experts = {0};
+    fore_bind_slices(&binder, &experts, E, I2, I2 / 2, I2 / 2, C, "experts.up");
+    if (binder.status || fore_panels_make(&panels, store, NULL, &err)) fail_msg("%s", err.text);
+    for (int e = 0; e < E; e++) {
+        const fore_weight w = fore_expert_at(&experts, e);
+        float row[C], *want = rows_of(&all, (size_t)(e * I2 + I2 / 2), I2 / 2);
+        for (int n = 0; n < I2 / 2; n++) {
+            fore_weight_row(kern, &w, n, row);
+            assert_memory_equal(row, want + n * C, sizeof row);
+        }
+        free(want);
+    }
+    fore_panels_free(&panels);
+    fore_arena_free(&arena);
+    fore_store_close(store);
+    scratch_remove(&s);
+}
+
+/* Transposed experts in FP8: columns of each, of which both halves lie in what was made once. */
+static void test_transposed(void **state) {
+    (void)state;
+    enum { E = 3, C = 32, I2 = 48 };
+    static unsigned char q[E][C][I2];
+    static float scales[E][2][3];
+    for (int i = 0; i < E * I2 * C; i++) (&q[0][0][0])[i] = (unsigned char)(i * 7 % 127);
+    for (int i = 0; i < E * 6; i++) (&scales[0][0][0])[i] = 0.01f * (float)(i + 1);
+    const fore_tensor t[] = {{.name = "experts.up", .dtype = "F8_E4M3", .dims = 3, .shape = {E, C, I2}, .data = q},
+                             {.name = "experts.up_scale_inv", .dtype = "F32", .dims = 3, .shape = {E, 2, 3}, .data = scales}};
+    scratch s;
+    scratch_make(&s);
+    fore_error err = {0};
+    fore_store *store;
+    if (fore_tensors_write(scratch_path(&s, "x.safetensors"), t, 2, &err) || fore_store_open_file(scratch_path(&s, "x.safetensors"), &store, &err))
+        fail_msg("%s", err.text);
+    const fore_stored_settings settings = {.block_rows = 16, .block_columns = 16};
+    fore_arena arena = {0};
+    fore_panels panels;
+    const fore_kern *kern;
+    fore_form_matrix all;
+    assert_int_equal(fore_kern_get("ref", &kern, &err), 0);
+    if (fore_forms_read(store, fore_store_at(store, 0), &settings, &all, &err)) fail_msg("%s", err.text);
+    if (fore_panels_reserve(&panels, store, "", &settings, &err)) fail_msg("%s", err.text);
+    fore_binder binder = {store, &arena, &panels, kern, "", &err, FORE_OK};
+    fore_experts half[2];
+    for (int h = 0; h < 2; h++) fore_bind_columns(&binder, &half[h], E, C, I2, h * I2 / 2, I2 / 2, "experts.up");
+    assert_int_equal(panels.count, E);
+    if (binder.status || fore_panels_make(&panels, store, NULL, &err)) fail_msg("%s", err.text);
+    float *want = rows_of(&all, 0, E * C), x[C] = {0}, y[I2 / 2];
+    for (int e = 0; e < E; e++)
+        for (int h = 0; h < 2; h++)
+            for (int k = 0; k < C; k++) {
+                const fore_weight w = fore_expert_at(&half[h], e);
+                x[k] = 1;
+                kern->mm_across(y, I2 / 2, x, C, w.data, w.dtype, half[h].across, 1, 0, w.N, w.K);
+                x[k] = 0;
+                assert_memory_equal(y, want + (e * C + k) * I2 + h * I2 / 2, sizeof y);
+            }
+    free(want);
+    fore_panels_free(&panels);
+    fore_arena_free(&arena);
+    fore_store_close(store);
+    scratch_remove(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),  cmocka_unit_test(test_fp8_values), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_numbers), cmocka_unit_test(test_fused),      cmocka_unit_test(test_transposed),
+    };
+    return cmocka_run_group_tests_name("model/forms", tests, NULL, NULL);
+}
