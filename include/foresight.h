@@ -499,6 +499,48 @@ typedef struct fore_graft_report {
 FORE_API fore_status fore_graft(const char *from, const char *into, const fore_graft_options *options, fore_graft_report *report,
                                 fore_error *err);
 
+/* ---- whether a checkpoint is sound ------------------------------------------------------------------------------- */
+
+typedef struct fore_check_options {
+    const char *isa; /* as in fore_model_options */
+    int threads;     /* 0: the processors that this process may use */
+    bool no_answer;  /* tries no answer */
+    fore_progress progress; /* stages "check" (bytes of tensors), "load" and "prefill"; may be NULL */
+    void *user;
+} fore_check_options;
+
+typedef enum fore_check_level { FORE_CHECK_FINE, FORE_CHECK_REMARK, FORE_CHECK_PROBLEM } fore_check_level;
+
+typedef struct fore_check_finding {
+    fore_check_level level; /* REMARK: works less than it could; PROBLEM: does not work, or is not what it says */
+    const char *topic;      /* "config", "files", "tensors", "model", "norms", "vision", "draft head", "tokenizer", "template", "answer" */
+    const char *text;
+} fore_check_finding;
+
+typedef struct fore_check_tensor {
+    const char *name, *dtype, *file;
+    int dims;
+    uint64_t shape[8];
+    uint64_t nan, infinite; /* of floats: how many numbers are not */
+    bool zero;              /* it has numbers, and all are 0 */
+} fore_check_tensor;
+
+typedef struct fore_check_report {
+    bool sound; /* no PROBLEM among the findings */
+    const fore_check_finding *findings; /* [finding_count] at least one a topic that was reached */
+    size_t finding_count, problems, remarks;
+    const fore_check_tensor *tensors; /* [tensor_count] of the checkpoint's files, then of the draft head's own */
+    size_t tensor_count;
+    uint64_t bytes;
+    const char *prompt, *answer; /* of the trial; "" when there was none */
+} fore_check_report;
+
+/* Reads all of a checkpoint: its settings, every number of every tensor, opens it as fore_model_open does, and lets it answer, with
+ * drafts and without. What is wrong with it is in the report; a failure is that of the looking. *report is owned by the caller
+ * (fore_check_report_free). options may be NULL. FORE_ERR_IO: no such folder. */
+FORE_API fore_status fore_check(const char *dir, const fore_check_options *options, fore_check_report **report, fore_error *err);
+FORE_API void fore_check_report_free(fore_check_report *report);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,7 +1,7 @@
 /* foresight forge: checkpoints made from checkpoints, and whether they are sound; each part is a verb of two words. */
 #include "cli/forge.h"
 
-static const cli_verb *const parts[] = {&cli_forge_graft_verb, NULL};
+static const cli_verb *const parts[] = {&cli_forge_check_verb, &cli_forge_graft_verb, NULL};
 
 const cli_verb cli_forge_verb = {
     .name = "forge",

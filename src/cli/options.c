@@ -12,7 +12,7 @@ enum {
     ASK = SHOW | CLI_VERIFY,     /* verbs that generate */
     PROMPT = ASK | CLI_LOGITS,   /* verbs that read a prompt */
     HEAD = ASK | CLI_INSPECT | CLI_BENCH | CLI_TUNE | CLI_PACK, /* verbs that attach the draft head */
-    OPEN = PROMPT | CLI_TOKENIZE | CLI_RENDER | CLI_INSPECT | CLI_BENCH | CLI_TUNE | CLI_PACK,
+    OPEN = PROMPT | CLI_TOKENIZE | CLI_RENDER | CLI_INSPECT | CLI_BENCH | CLI_TUNE | CLI_PACK | CLI_CHECK,
 };
 
 const char cli_sampling[] = "sampling (the checkpoint has defaults):";
@@ -48,6 +48,7 @@ const cli_flag cli_flags[] = {
     {"check", 0, CLI_TEXT, AT(check), CLI_QUANTIZE, "FILE",
      "then compare the logits of both over this text", 0, 0, 0},
     {"verbose", 0, CLI_ON, AT(verbose), CLI_QUANTIZE, NULL, "print a line for every matrix", 0, 0, 0},
+    {"verbose", 0, CLI_ON, AT(verbose), CLI_CHECK, NULL, "print a line for every tensor", 0, 0, 0},
     {"json", 0, CLI_ON, AT(json), CLI_RUN | CLI_TOKENIZE | CLI_INSPECT | CLI_VERIFY | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE |
      CLI_GRAFT | CLI_CHECK, NULL, "print one JSON object", 0, 0, 0},
     {"stats", 0, CLI_ON, AT(stats), SHOW, NULL, "print tokens, seconds and drafts on standard error", 0, 0, 0},
@@ -93,9 +94,9 @@ const cli_flag cli_flags[] = {
     {"mtp-contract", 0, CLI_LIST, AT(contract), HEAD & ~(CLI_BENCH | CLI_TUNE), "FIELD=VALUE", cli_drafting, 0, 0, 0},
     {"show-drafts", 0, CLI_ON, AT(show_drafts), SHOW, NULL, cli_drafting, 0, 0, 0},
     {"color", 0, CLI_WORD, AT(color), SHOW, "auto|always|never", cli_drafting, 0, 0, 0},
-    {"threads", 't', CLI_WHOLE, AT(threads), PROMPT | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE, "N", cli_machine, 1, 1024, 0},
+    {"threads", 't', CLI_WHOLE, AT(threads), PROMPT | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE | CLI_CHECK, "N", cli_machine, 1, 1024, 0},
     {"cpus", 0, CLI_TEXT, AT(cpus), SHOW | CLI_LOGITS | CLI_BENCH, "LIST", cli_machine, 0, 0, 0},
-    {"isa", 0, CLI_TEXT, AT(isa), PROMPT | CLI_INSPECT | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE, "NAME", cli_machine, 0, 0, 0},
+    {"isa", 0, CLI_TEXT, AT(isa), PROMPT | CLI_INSPECT | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE | CLI_CHECK, "NAME", cli_machine, 0, 0, 0},
     {"pack", 0, CLI_TEXT, AT(pack), PROMPT | CLI_INSPECT | CLI_BENCH | CLI_TUNE | CLI_PACK, "beside|cache|DIR", cli_machine, 0, 0, 0},
     {"verify", 0, CLI_ON, AT(verify), CLI_PACK, NULL, "read a file that is there, remake a damaged one", 0, 0, 0},
     {"prune", 0, CLI_ON, AT(prune), CLI_PACK, NULL, "remove those of this model's earlier weights", 0, 0, 0},

@@ -93,13 +93,16 @@ const char *fore_tower_prefix(const fore_store *store) {
 }
 
 /* MLX's conversions store the gain of a norm, Hugging Face's files gain - 1. The axes of the convolution tell which it is. */
-static bool is_mlx(const fore_binder *b, const fore_text_config *t) {
-    for (int i = 0; i < t->num_hidden_layers; i++) {
+static void find_norms(const fore_binder *b, const fore_text_config *t, fore_network *n) {
+    n->norms_absolute = !t->zero_centred_norms;
+    n->norms_rule = t->zero_centred_norms ? "no convolution tells, so as Hugging Face has them" : "models of this type have them so";
+    for (int i = 0; i < t->num_hidden_layers && t->zero_centred_norms; i++) {
         if (t->full_attention[i]) continue;
         const fore_entry *e = fore_bind_find(b, "layers.%d.linear_attn.conv1d.weight", i);
-        return e && e->dims == 3 && e->shape[2] == 1 && t->linear_conv_kernel_dim > 1;
+        n->norms_absolute = e && e->dims == 3 && e->shape[2] == 1 && t->linear_conv_kernel_dim > 1;
+        n->norms_rule = n->norms_absolute ? "the convolution's axes are MLX's" : "the convolution's axes are Hugging Face's";
+        return;
     }
-    return false;
 }
 
 static fore_status bind_text(fore_network *n, fore_error *err) {
@@ -113,7 +116,8 @@ static fore_status bind_text(fore_network *n, fore_error *err) {
     int C = t->hidden_size;
     n->layers = fore_arena_alloc(&n->arena, (size_t)t->num_hidden_layers, sizeof *n->layers);
     if (!n->layers) return fore_fail_nomem(err, "the layer table");
-    float plus = !t->zero_centred_norms || is_mlx(&b, t) ? 0 : 1;
+    find_norms(&b, t, n);
+    float plus = n->norms_absolute ? 0 : 1;
     fore_bind_matrix(&b, &n->embed, t->vocab_size, C, "embed_tokens.weight");
     fore_bind_vector(&b, &n->norm, C, plus, "norm.weight");
     for (int i = 0; i < t->num_hidden_layers && !b.status; i++) fore_bind_layer(&b, t, &n->layers[i], i, plus);

@@ -76,6 +76,8 @@ typedef struct fore_network {
     fore_weight embed;   /* [V,C] */
     fore_weight lm_head; /* [V,C]; the same as embed when tied */
     const float *norm;   /* [C] gain */
+    bool norms_absolute;    /* the files hold the norms' gains themselves, not gain - 1 */
+    const char *norms_rule; /* how that was found; static */
     fore_layer *layers;  /* [num_hidden_layers] */
     fore_tower tower;    /* when config.has_vision */
     const float *inv_freq;        /* [rotary_dim/2] */
