@@ -499,6 +499,31 @@ typedef struct fore_graft_report {
 FORE_API fore_status fore_graft(const char *from, const char *into, const fore_graft_options *options, fore_graft_report *report,
                                 fore_error *err);
 
+/* ---- draft heads in files of their own ------------------------------------------------------------------------------- */
+
+typedef struct fore_head_report {
+    bool already; /* there was nothing to do, and nothing was touched */
+    uint64_t tensors, bytes; /* of the head */
+    int layers;
+    int changed;    /* of its norms, by fore_head_heal */
+    char note[400]; /* what fore_head_heal found */
+    const char *files[2]; /* [file_count] written (dry run: to be written), in this order; static, or the caller's */
+    int file_count;
+} fore_head_report;
+
+/* Writes the draft head of the checkpoint in `dir` to the safetensors file `out`, byte for byte, its names beginning with "mtp.". A
+ * file that is there must be the same. FORE_ERR_INVALID: no head, or a file that is in the way. */
+FORE_API fore_status fore_head_extract(const char *dir, const char *out, fore_head_report *report, fore_error *err);
+/* Gives the checkpoint in `into` the head of the file `from`: as mtp.safetensors (or the name that config.json has for it), and
+ * mtp_num_hidden_layers in config.json where none is declared. The head is checked against the model first; a model with a head of
+ * its own is refused. Every file appears whole or not at all. */
+FORE_API fore_status fore_head_attach(const char *from, const char *into, fore_head_report *report, fore_error *err);
+/* Makes the norms of the head in `dir` all of one encoding, where a conversion has changed some of them: those in the layers are
+ * judged together by the queries' and keys', those around the layers by those before fc. Where the two differ, the head is written
+ * anew to its own file, every norm as gain - 1; where config.json declares another encoding than the norms have, that is set
+ * right. */
+FORE_API fore_status fore_head_heal(const char *dir, bool dry_run, fore_head_report *report, fore_error *err);
+
 /* ---- whether a checkpoint is sound ------------------------------------------------------------------------------- */
 
 typedef struct fore_check_options {

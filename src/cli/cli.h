@@ -92,7 +92,11 @@ enum {
     CLI_PULL = 2048,
     CLI_GRAFT = 1 << 20, /* parts of forge */
     CLI_CHECK = 1 << 21,
-    CLI_ALL = 4095 | CLI_GRAFT | CLI_CHECK
+    CLI_EXTRACT = 1 << 22,
+    CLI_ATTACH = 1 << 23,
+    CLI_HEAL = 1 << 24,
+    CLI_MTP_VERIFY = 1 << 25,
+    CLI_ALL = 4095 | CLI_GRAFT | CLI_CHECK | CLI_EXTRACT | CLI_ATTACH | CLI_HEAL | CLI_MTP_VERIFY
 };
 
 /* --color, in the order of its words. */

@@ -18,8 +18,7 @@ static void print_help(FILE *out) {
           "usage: foresight COMMAND [flags]\n\n",
           out);
     for (int i = 0; i < VERBS; i++) fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
-    fputs("  help       print this, or the help of a command\n"
-          "  version    print the version\n\n"
+    fputs("  help       print this, or the help of a command; version: print the version\n\n"
           "  foresight run --image photo.jpg 'Describe the picture.'\n"
           "  foresight help run\n\n"
           "environment: FORESIGHT_MODEL stands for --model, FORESIGHT_ISA for --isa\n"
@@ -109,11 +108,12 @@ int main(int argc, char **argv) {
     const char *name = argv[1];
     if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         const cli_verb *verb = argc > 2 ? find_verb(argv[2]) : NULL;
-        if (verb && verb->parts && argc > 3) {
-            const cli_verb *part = find_part(verb, argv[3]);
-            if (!part) return fail_unknown_part(verb, argv[3]);
-            cli_print_help(part, stdout);
-        } else if (verb && verb->parts)
+        for (int i = 3; verb && verb->parts && i < argc; i++) {
+            const cli_verb *part = find_part(verb, argv[i]);
+            if (!part) return fail_unknown_part(verb, argv[i]);
+            verb = part;
+        }
+        if (verb && verb->parts)
             print_parts(verb, stdout);
         else if (verb)
             cli_print_help(verb, stdout);
