@@ -88,6 +88,7 @@ static fore_status lower(healing *h, fore_safetensors_item *it) {
         for (int k = 0; k < 4; k++) data[4 * i + (size_t)k] = (unsigned char)(u >> 8 * k);
     }
     *made = *e;
+    made->file = -1;
     made->dtype = FORE_DTYPE_F32;
     made->dtype_name = "F32";
     made->data = data;

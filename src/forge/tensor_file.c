@@ -24,7 +24,7 @@ static fore_status copy_tensor(const fore_folder_file *file, const fore_safetens
         fore_status s = fore_tensor_step_call(step, err);
         if (!s) s = fore_folder_write_at(file, it->offset + at, e->data + at, size, err);
         if (s) return s;
-        fore_map_release(e->data + at, size);
+        if (e->file >= 0) fore_map_release(e->data + at, size);
         at += size;
         step->done += size;
     }

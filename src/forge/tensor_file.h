@@ -19,7 +19,8 @@ fore_status fore_tensor_step_call(const fore_tensor_step *step, fore_error *err)
 /* The item that takes all of an entry under the name given. */
 fore_safetensors_item fore_tensor_item(const fore_entry *entry, const char *name);
 
-/* Writes the file, whole or not at all. Of each item, `user` is the fore_entry whose bytes it takes; the items are sorted. */
+/* Writes the file, whole or not at all. Of each item, `user` is the fore_entry whose bytes it takes (its file is -1 when they lie in no
+ * file, but in memory that must stay as it is); the items are sorted. */
 fore_status fore_tensor_file_write(const fore_folder *folder, const char *name, fore_safetensors_item *items, size_t count,
                                    fore_tensor_step *step, fore_error *err);
 /* *same: a file of that name is there and has these tensors, no others, with the same bytes. */

@@ -123,6 +123,21 @@ def check_unsound():
 
 
 @case
+def mtp():
+    """forge mtp: extract, verify, heal; attach refuses a second head"""
+    head = path("head.safetensors")
+    out = run("forge", "mtp", "extract", TINY, head)
+    good = out[0] == 0 and b"1 layer, 15 tensors" in out[1] and set(read_tensors(head)) == {n for n in read_tensors(TINY + "/model.safetensors") if n.startswith("mtp.")}
+    again = run("forge", "mtp", "attach", head, TINY)
+    good = good and again[0] == 1 and b"a draft head of its own" in again[2]
+    j = run_json("forge", "mtp", "verify", TINY, "--image", "tests/samples/s00.png", "--json")
+    good = good and j["works"] and j["accepted"] > j["drafted"] / 2
+    heal = run("forge", "mtp", "heal", TINY)
+    good = good and heal[0] == 0 and b"nothing was touched" in heal[1]
+    return good and run("forge", "mtp", "heal")[0] == 2 and run("forge", "mtp", "extract", TINY)[0] == 2, (out, again, j, heal)
+
+
+@case
 def usage():
     """forge: wrong usage is exit 2, help of the whole and of a part"""
     for args, says in [((), "usage: foresight forge COMMAND"), (("graf",), "did you mean 'forge graft'?"), (("x",), "unknown command 'forge x'"),

@@ -148,7 +148,8 @@ void host_ask(const char *dir, host_answers *out) {
     fore_error err = {0};
     const fore_session_options o = {.threads = 1, .context = 512};
     *out = (host_answers){0};
-    if (fore_model_open(dir, NULL, &m, &err) || fore_session_new(m, &o, &s, &err)) fail_msg("%s: %s", dir, err.text);
+    if (fore_model_open(dir, NULL, &m, &err)) fail_msg("%s: %s", dir, err.text);
+    if (fore_session_new(m, &o, &s, &err)) fail_msg("%s: %s", dir, err.text);
     fore_model_get_info(m, &info);
     assert_true(info.mtp_attached);
     out->vision = info.has_vision;
