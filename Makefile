@@ -38,7 +38,7 @@ $(warning pkg-config does not find all of: $(PKGS) libcurl; ./check installs wha
 endif
 
 ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
-ISA_SRC_x86_64  := %_avx2.c %_avx512.c %_avx512vnni.c
+ISA_SRC_x86_64  := %_avx2.c %_avx512.c %_avx512vnni.c %_amx.c
 ISA_SRC_aarch64 := %_neon.c %_neondot.c
 ISA_ALL := $(ISA_SRC_x86_64) $(ISA_SRC_aarch64)
 
@@ -85,6 +85,7 @@ UNFUZZED = $(if $(findstring fuzzer,$(SAN)),-fno-sanitize=all)
 $(BUILD)/%_avx2.o:       ISA = $(KERNEL) -mavx2 -mfma -mf16c $(UNFUZZED)
 $(BUILD)/%_avx512.o:     ISA = $(KERNEL) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl $(UNFUZZED)
 $(BUILD)/%_avx512vnni.o: ISA = $(KERNEL) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni $(UNFUZZED)
+$(BUILD)/%_amx.o:        ISA = $(KERNEL) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mamx-tile -mamx-int8 $(UNFUZZED)
 $(BUILD)/%_neondot.o:    ISA = $(KERNEL) -march=armv8.2-a+dotprod
 $(BUILD)/%.o: %.c Makefile
 	@$(COMPILE)

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "kernels/kern.h"
+#include "kernels/roofline.h"
 
 static double now(void) { /* of this thread alone: neighbours on the machine count less */
     struct timespec t;
@@ -61,7 +62,7 @@ static double fma_peak(const char *set) { /* GFLOPS; 0: not known */
     double seconds = 0, lanes = 0;
     (void)set;
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (!strncmp(set, "avx512", 6)) {
+    if (!strncmp(set, "avx512", 6) || !strcmp(set, "amx")) {
         lanes = 16;
         BEST(seconds, {
             long rounds = 1000000;
@@ -135,35 +136,21 @@ static void bench_mm(const fore_kern *k, double peak) {
     free(W), free(x), free(y);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define DOT(to) "vpdpbusd %%zmm12, %%zmm13, %%zmm" to "\n "
-static double int8_peak(const char *set) { /* GOPS; 0: not known */
-    if (strcmp(set, "avx512vnni") != 0) return 0;
+static double int8_peak(const fore_roof *roof) { /* GOPS */
+    enum { ROUNDS = 100000 };
     double seconds;
-    BEST(seconds, {
-        long rounds = 1000000;
-        __asm__ volatile("1: " DOT("0") DOT("1") DOT("2") DOT("3") DOT("4") DOT("5") DOT("6") DOT("7") DOT("8") DOT("9")
-                             DOT("10") DOT("11") "dec %0\n jnz 1b"
-                         : "+r"(rounds)
-                         :
-                         : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
-                           "xmm11", "xmm12", "xmm13", "cc");
-    });
-    return 1e6 * 12 * 64 * 2 / seconds * 1e-9;
+    BEST(seconds, sink = (float)roof->multiply_integer(ROUNDS));
+    return (double)roof->integer_operations * ROUNDS / seconds * 1e-9;
 }
-#else
-static double int8_peak(const char *set) {
-    (void)set;
-    return 0;
-}
-#endif
 
-/* Products of 4- and 8-bit weights: what they stream against the read bandwidth, what they compute against int8_peak. */
+/* Products of 4- and 8-bit weights: what they stream against the read bandwidth, what they compute against the peak of
+ * vectors. */
 static void bench_quant(const fore_kern *k) {
     static const struct {
         int T, N, K;
-    } shapes[] = {{1, 120000, 1024}, {2, 120000, 1024}, {4, 120000, 1024}, {8, 120000, 1024}, {1, 32000, 3584},
-                  {4, 32000, 3584},  {8, 32000, 3584},  {1, 12800, 9216},  {4, 12800, 9216},  {8, 12800, 9216},
+    } shapes[] = {{1, 120000, 1024}, {2, 120000, 1024}, {4, 120000, 1024}, {8, 120000, 1024}, {16, 120000, 1024},
+                  {1, 32000, 3584},  {4, 32000, 3584},  {8, 32000, 3584},  {16, 32000, 3584}, {1, 12800, 9216},
+                  {4, 12800, 9216},  {8, 12800, 9216},
                   {16, 3584, 1024},  {64, 3584, 1024},  {512, 1024, 1024}, {512, 3584, 1024}, {512, 6144, 1024},
                   {512, 1024, 3584}, {512, 2560, 2560}, {512, 1024, 9216}};
     enum { GROUP = 64, MOST_K = 9216, ROWS = 512 };
@@ -173,14 +160,14 @@ static void bench_quant(const fore_kern *k) {
     float *x = floats((size_t)ROWS * MOST_K), *y = floats((size_t)ROWS * MOST_K);
     size_t groups = MOST_K / GROUP;
     fore_qrows rows = {(void *)floats((size_t)ROWS * MOST_K / 4), floats(ROWS * groups), floats(ROWS * groups), 0, 0};
-    double read = read_speed(), peak = int8_peak(k->name);
-    printf("  read %.1f GB/s", read);
-    if (peak > 0) printf(", int8 peak %.0f GOPS", peak);
+    double read = read_speed(), peak = int8_peak(fore_roof_of_vectors(k->name));
+    printf("  read %.1f GB/s, int8 peak %.0f GOPS of vectors", read, peak);
+    if (fore_roof_of(k->name) != fore_roof_of_vectors(k->name)) printf(", %.0f of tiles", int8_peak(fore_roof_of(k->name)));
     printf("\n");
     for (int bits = 4; bits <= 8; bits += 4) {
         double single = 0;
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-            int T = shapes[i].T, N = shapes[i].N / (T < 16 ? bits / 4 : 1), K = shapes[i].K;
+            int T = shapes[i].T, N = shapes[i].N / (shapes[i].N > 9999 ? bits / 4 : 1), K = shapes[i].K;
             fore_qweight W = {bits, GROUP, N, K, FORE_DTYPE_BF16, panels};
             double bytes = (double)N / 16 * (K / GROUP) * (64 + 2 * bits * GROUP), seconds, before;
             rows.row = (size_t)K, rows.groups = (size_t)(K / GROUP);
@@ -191,8 +178,8 @@ static void bench_quant(const fore_kern *k) {
             printf("  mm_q%d T=%-3d N=%-6d K=%-4d %8.2f ms (rows to int8 %6.3f)  weights %5.1f GB/s  %6.1f GOPS", bits, T,
                    N, K, seconds * 1e3, before * 1e3, speed, ops);
             if (T == 1) printf("  %3.0f %% of read", 100 * speed / read);
-            else if (T <= 8) printf("  %.2f of T=1", seconds / single);
-            else if (peak > 0) printf("  %3.0f %% of peak", 100 * ops / peak);
+            else if (shapes[i].N > 9999) printf("  %.2f of T=1", seconds / single);
+            else printf("  %3.0f %% of peak", 100 * ops / peak);
             printf("\n");
         }
     }

@@ -93,7 +93,7 @@ typedef struct fore_model fore_model;
 typedef int (*fore_progress)(void *user, const char *stage, uint64_t done, uint64_t total);
 
 typedef struct fore_model_options {
-    const char *isa;        /* "ref", "avx2", "avx512", "avx512vnni", "neon", "neondot"; NULL: the best of this machine */
+    const char *isa;        /* "ref", "avx2", "avx512", "avx512vnni", "amx", "neon", "neondot"; NULL: the best of this machine */
     fore_progress progress; /* may be NULL */
     void *user;
     bool no_mtp;              /* leaves the draft head out */
@@ -109,10 +109,12 @@ typedef struct fore_model_options {
     int draft_vocabulary; /* ids by rank that may be drafted, besides added tokens and what a session has seen; -1: all; 0: chosen (those
                              of the folder's draft_vocabulary.json, else 32,768; the model's own head drafts while that does not
                              suit the text) */
+    const char *mmproj; /* the GGUF file with the vision tower of a model in GGUF files; NULL: that of the folder, if a folder is given */
 } fore_model_options;
 
-/* Opens a Hugging Face checkpoint folder; weights are mapped, not copied. options may be NULL. A folder without a
- * tokenizer or template opens; what needs them fails later and says so. */
+/* Opens a Hugging Face checkpoint folder, a GGUF file or a folder of such; weights are mapped, not copied, but for those that have
+ * another form in memory. options may be NULL. A model without a tokenizer or template opens; what needs them fails later and
+ * says so. */
 FORE_API fore_status fore_model_open(const char *dir, const fore_model_options *options, fore_model **out, fore_error *err);
 FORE_API void fore_model_close(fore_model *model); /* after its sessions */
 FORE_API const fore_tokenizer *fore_model_tokenizer(const fore_model *model); /* borrowed until close; may be NULL */
@@ -405,6 +407,7 @@ typedef struct fore_machine {
     uint64_t cache_bytes;    /* of the last level, 0 when nobody says */
     double read_speed;       /* bytes a second: a streaming read of memory much larger than the last-level cache */
     double float_speed, integer_speed; /* operations a second: f32 multiply-adds; int8 ones summed in int32 or int16 */
+    double vector_speed;     /* int8 ones on vector registers: less than integer_speed where the set has tiles (amx), else the same */
 } fore_machine;
 /* what: FORE_MACHINE_*, the others stay 0; 0: the names and counts alone. Takes memory for the read and gives it back. */
 FORE_API fore_status fore_machine_measure(const char *isa, int threads, unsigned what, fore_machine *out, fore_error *err);

@@ -10,11 +10,12 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/store_adopt.h"
 
 enum { MAX_INDEX = 256 * 1024 * 1024, MAX_FILES = 65536 };
 
 typedef struct shard {
-    char *path; /* in the arena */
+    const char *path; /* in the arena */
     const char *name; /* its end, relative to the folder */
     fore_map map;
     fore_entry *entries; /* in the arena, until they are merged */
@@ -331,6 +332,31 @@ fore_status fore_store_open(const char *dir, fore_store **out, fore_error *err) 
 
 fore_status fore_store_open_file(const char *path, fore_store **out, fore_error *err) {
     return open_with(open_one, path, out, err);
+}
+
+fore_status fore_store_adopt(fore_arena *arena, const fore_store_part *parts, int count, fore_store **out, fore_error *err) {
+    *out = NULL;
+    fore_store *st = calloc(1, sizeof *st);
+    if (!st) return fore_fail_nomem(err, "the list of tensors");
+    fore_status s = FORE_OK;
+    shard *shards = fore_arena_alloc(arena, (size_t)count, sizeof *shards);
+    if (!shards) {
+        free(st);
+        return fore_fail_nomem(err, "the list of weight files");
+    }
+    for (int i = 0; i < count; i++) {
+        const char *slash = strrchr(parts[i].path, '/');
+        shards[i] = (shard){parts[i].path, slash ? slash + 1 : parts[i].path, *parts[i].map, parts[i].entries, parts[i].count};
+        *parts[i].map = (fore_map){0};
+    }
+    st->arena = *arena;
+    *arena = (fore_arena){0};
+    st->shards = shards;
+    st->files = count;
+    s = merge(st, err);
+    if (s) fore_store_close(st);
+    else *out = st;
+    return s;
 }
 
 void fore_store_close(fore_store *store) {

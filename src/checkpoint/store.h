@@ -4,6 +4,7 @@
 #ifndef FORE_CHECKPOINT_STORE_H
 #define FORE_CHECKPOINT_STORE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,20 @@
 #include "base/file.h"
 
 enum { FORE_STORE_DIMS = 8 };
+
+/* Rows, or columns, of a matrix that lie in another order in the file: of those from `begin` on, blocks of `size`, the one with the
+ * numbers (a, b), b < inner, that counts as block a*inner + b, is the file's block a*outer_stride + b*inner_stride. */
+typedef struct fore_order {
+    bool columns;
+    int begin, size, inner, outer_stride, inner_stride;
+} fore_order;
+
+static inline size_t fore_order_place(const fore_order *o, size_t i) {
+    if (i < (size_t)o->begin) return i;
+    size_t block = (i - (size_t)o->begin) / (size_t)o->size, in = (i - (size_t)o->begin) % (size_t)o->size;
+    block = block / (size_t)o->inner * (size_t)o->outer_stride + block % (size_t)o->inner * (size_t)o->inner_stride;
+    return (size_t)o->begin + block * (size_t)o->size + in;
+}
 
 typedef struct fore_entry {
     const char *name;       /* as in the file, NUL-terminated */
@@ -22,6 +37,7 @@ typedef struct fore_entry {
     const unsigned char *data; /* borrowed until fore_store_close; any alignment */
     size_t bytes;
     int file; /* index into the store's files */
+    const fore_order *order; /* NULL: the data lies as the shape says. Else dtype is OTHER, also of floats */
 } fore_entry;
 
 typedef struct fore_store fore_store;

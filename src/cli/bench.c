@@ -90,14 +90,21 @@ static int check_plan(const cli_options *options, const cli_bench_plan *p, const
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
+/* With tiles there are two int8 peaks. */
+static bool has_tiles(const cli_bench *b) {
+    return b->machine.integer_speed > b->machine.vector_speed;
+}
+
 static void add_head(cli_text *out, const cli_bench *b) {
     const fore_machine *m = &b->machine;
     double parameters = (double)(b->info.text_parameters + b->info.vision_parameters + b->info.mtp_parameters);
     cli_text_print(out, "model     %s: %.3g %s parameters, %s\n", b->dir, parameters / (parameters < 1e9 ? 1e6 : 1e9), parameters < 1e9 ? "M" : "G",
                    b->dtypes);
     cli_text_print(out, "machine   %s, %s, %d of %d processors; median of %d\n", m->cpu, m->isa, m->threads, m->processors, b->plan.runs);
-    cli_text_print(out, "          reads %.1f GB/s, computes %.0f GFLOPS in f32 and %.0f GOPS in int8\n\n", m->read_speed / 1e9, m->float_speed / 1e9,
-                   m->integer_speed / 1e9);
+    cli_text_print(out, "          reads %.1f GB/s, computes %.0f GFLOPS in f32 and %.0f GOPS in int8", m->read_speed / 1e9, m->float_speed / 1e9,
+                   m->vector_speed / 1e9);
+    if (has_tiles(b)) cli_text_print(out, ", %.0f with AMX", m->integer_speed / 1e9);
+    cli_text_puts(out, "\n\n");
 }
 
 static void add_speed(cli_text *out, const cli_bench *b) {
@@ -108,8 +115,10 @@ static void add_speed(cli_text *out, const cli_bench *b) {
     double least = cli_bench_least(&prompt, &b->machine, &limit);
     cli_text_print(out, "prefill   %5.1f %% of the roofline   %9.1f tok/s   %d tokens in %.3g s, %.0f GOPS", 100 * least / prefill, b->plan.prompt / prefill,
                    b->plan.prompt, prefill, operations / prefill / 1e9);
-    if (prompt.integer_operations > prompt.float_operations)
-        cli_text_print(out, ", %.1f %% of the int8 peak", 100 * cli_bench_integer_share(b));
+    if (prompt.integer_operations > prompt.float_operations) {
+        cli_text_print(out, ", %.1f %% of the %sint8 peak", 100 * cli_bench_integer_share(b, &b->vector_speed), has_tiles(b) ? "vector " : "");
+        if (has_tiles(b)) cli_text_print(out, " (VNNI), %.1f %% of the AMX peak", 100 * cli_bench_integer_share(b, &b->integer_speed));
+    }
     cli_text_puts(out, "\n");
     cli_text_print(out, "decode    %5.1f %% of the read       %9.2f tok/s   %.3g ms a token (give or take %.2g), %.4g MB at %.1f GB/s\n",
                    100 * cli_bench_read_share(b), 1 / one, 1e3 * one, 1e3 * cli_series_spread(&b->token), bytes / 1e6, bytes / one / 1e9);
@@ -224,7 +233,7 @@ static int run(const cli_options *options) {
         cli_catch_interrupt(true);
         fore_model *model = NULL;
         fore_error err = {0};
-        const fore_model_options how = {.isa = cli_isa(options), .no_mtp = options->no_mtp, .pack_dir = pack.data};
+        const fore_model_options how = {.isa = cli_isa(options), .no_mtp = options->no_mtp, .mmproj = options->mmproj, .pack_dir = pack.data};
         fore_status status = fore_model_open(dir.data, &how, &model, &err);
         code = status ? cli_fail_status(status, &err) : check_plan(options, &bench->plan, model);
         fore_model_close(model);

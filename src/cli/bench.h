@@ -45,7 +45,7 @@ typedef struct cli_bench {
     char dtypes[64];
     fore_plan memory;
     fore_machine machine; /* its speeds are medians */
-    cli_series read_speed, float_speed, integer_speed;
+    cli_series read_speed, float_speed, integer_speed, vector_speed;
     cli_series read_warm, open_warm, ready_warm, read_cold, ready_cold; /* seconds: reading the files; open; until a first token */
     uint64_t peak_bytes, own_bytes; /* most memory of the process with the mapped files; of it not the files' */
     cli_series prefill, token;                /* seconds */
@@ -66,8 +66,9 @@ void cli_bench_conclude(cli_bench *bench);
 double cli_bench_least(const fore_operator *o, const fore_machine *machine, const char **limit);
 /* Of the speed that the same run read memory with, what decoding read weights with; the median of the runs. */
 double cli_bench_read_share(const cli_bench *bench);
-/* Of the int8 peak of the same run, what the quantised products of a prompt reached; the median of the runs. */
-double cli_bench_integer_share(const cli_bench *bench);
+/* Of an int8 peak of the same run (&bench->integer_speed or vector_speed), what the quantised products of a prompt reached;
+ * the median of the runs. */
+double cli_bench_integer_share(const cli_bench *bench, const cli_series *peak);
 /* All operators of a profile together. */
 fore_operator cli_bench_sum(const cli_bench_profile *profile);
 

@@ -28,6 +28,7 @@ static void add_machine(cJSON *root, const fore_machine *m) {
     cli_json_number(object, "read_gb_per_second", m->read_speed / 1e9);
     cli_json_number(object, "float_gops", m->float_speed / 1e9);
     cli_json_number(object, "integer_gops", m->integer_speed / 1e9);
+    cli_json_number(object, "vector_integer_gops", m->vector_speed / 1e9);
 }
 
 static void add_loading(cJSON *root, const cli_bench *b) {
@@ -53,7 +54,8 @@ static void add_speed(cJSON *root, const cli_bench *b) {
     cJSON *object = add_object(root, "prefill");
     cli_json_whole(object, "tokens", (uint64_t)b->plan.prompt);
     cli_json_number(object, "share_of_roofline", cli_bench_least(&prompt, &b->machine, &limit) / seconds);
-    cli_json_number(object, "share_of_integer_peak", cli_bench_integer_share(b));
+    cli_json_number(object, "share_of_integer_peak", cli_bench_integer_share(b, &b->integer_speed));
+    cli_json_number(object, "share_of_vector_integer_peak", cli_bench_integer_share(b, &b->vector_speed));
     cli_json_number(object, "tokens_per_second", b->plan.prompt / seconds);
     cli_json_number(object, "seconds", seconds);
     cli_json_number(object, "gops", (prompt.float_operations + prompt.integer_operations) / seconds / 1e9);

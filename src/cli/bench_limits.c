@@ -10,11 +10,11 @@ double cli_bench_least(const fore_operator *o, const fore_machine *m, const char
     return memory > compute ? memory : compute;
 }
 
-double cli_bench_integer_share(const cli_bench *o) {
+double cli_bench_integer_share(const cli_bench *o, const cli_series *peak) {
     cli_series share = {0};
     fore_operator sum = cli_bench_sum(&o->profiles[1]);
-    for (int i = 0; i < o->prefill.count && i < o->integer_speed.count; i++)
-        cli_series_add(&share, sum.integer_operations / o->prefill.values[i] / o->integer_speed.values[i]);
+    for (int i = 0; i < o->prefill.count && i < peak->count; i++)
+        cli_series_add(&share, sum.integer_operations / o->prefill.values[i] / peak->values[i]);
     return cli_series_median(&share);
 }
 
@@ -59,6 +59,7 @@ void cli_bench_conclude(cli_bench *o) {
     o->machine.read_speed = cli_series_median(&o->read_speed);
     o->machine.float_speed = cli_series_median(&o->float_speed);
     o->machine.integer_speed = cli_series_median(&o->integer_speed);
+    o->machine.vector_speed = cli_series_median(&o->vector_speed);
     for (int i = 0; i < o->plan.depth_count; i++) {
         cli_bench_depth *d = &o->depths[i];
         d->expected = expect(o, d->depth, d->accepted);

@@ -260,6 +260,7 @@ static int measure_text(bench *b) {
     cli_series_add(&o->read_speed, 0.5 * (before.read_speed + after.read_speed));
     cli_series_add(&o->float_speed, before.float_speed);
     cli_series_add(&o->integer_speed, before.integer_speed);
+    cli_series_add(&o->vector_speed, before.vector_speed);
     o->machine = before;
     return step(b);
 }
@@ -427,7 +428,7 @@ static int measure_profiles(bench *b) {
 
 int cli_bench_measure(cli_bench *o, const cli_options *options) {
     const cli_bench_plan *p = &o->plan;
-    bench b = {.out = o, .options = options, .how = {.isa = cli_isa(options), .no_mtp = options->no_mtp, .pack_dir = o->pack_dir}, .serial = 1};
+    bench b = {.out = o, .options = options, .how = {.isa = cli_isa(options), .no_mtp = options->no_mtp, .mmproj = options->mmproj, .pack_dir = o->pack_dir}, .serial = 1};
     b.total = 2 + (uint64_t)p->runs * (3 + (uint64_t)p->depth_count + (uint64_t)p->side_count);
     cli_progress_start(&b.progress, "bench");
     int code = measure_memory(&b);

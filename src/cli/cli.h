@@ -31,7 +31,7 @@ typedef struct cli_options {
     const char *operand; /* PROMPT, TEXT, DIR or SOURCE; NULL when absent */
     const char *second;  /* OUT */
     bool help;
-    const char *model, *isa, *cpus, *pack;
+    const char *model, *mmproj, *isa, *cpus, *pack;
     int threads, context, chunk;
     cli_list images;
     const char *system;

@@ -118,7 +118,7 @@ const cli_verb cli_forge_check_verb = {
     .operand = "DIR",
     .usage = "[flags] [DIR]",
     .summary = "say whether a checkpoint is sound",
-    .about = "Reads every number of the checkpoint in the folder DIR, opens it and lets it answer.\n"
-             "The last line is the verdict; exit 0: sound, 1: not.\n",
+    .about = "Reads every number of the checkpoint in the folder DIR, opens it and lets it\n"
+             "answer. The last line is the verdict; exit 0: sound, 1: not.\n",
     .run = run,
 };

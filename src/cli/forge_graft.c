@@ -58,8 +58,8 @@ const cli_verb cli_forge_graft_verb = {
     .bit = CLI_GRAFT,
     .usage = "--from SOURCE --into MODEL [--dry-run]",
     .summary = "give a checkpoint the vision tower that it lost",
-    .about = "Copies the vision tower of the checkpoint SOURCE into the checkpoint MODEL, which\n"
-             "is text alone. MODEL opens as before until the last file is in its place; after\n"
-             "an interruption the same command goes on.\n",
+    .about = "Copies the vision tower of the checkpoint SOURCE into the checkpoint MODEL,\n"
+             "which is text alone. MODEL opens as before until the last file is in its\n"
+             "place; after an interruption the same command goes on.\n",
     .run = run,
 };

@@ -175,8 +175,8 @@ static const cli_verb extract_verb = {
     .second = "FILE",
     .usage = "DIR FILE [flags]",
     .summary = "write a checkpoint's draft head to a file",
-    .about = "Writes the draft head of the checkpoint in the folder DIR to the safetensors file\n"
-             "FILE, byte for byte.\n",
+    .about = "Writes the draft head of the checkpoint in the folder DIR to the safetensors\n"
+             "file FILE, byte for byte.\n",
     .run = run_extract,
 };
 static const cli_verb attach_verb = {
@@ -186,8 +186,8 @@ static const cli_verb attach_verb = {
     .second = "DIR",
     .usage = "FILE DIR [flags]",
     .summary = "give a checkpoint the draft head of a file",
-    .about = "Checks the draft head in FILE against the checkpoint in the folder DIR, which has\n"
-             "none, and puts it there.\n",
+    .about = "Checks the draft head in FILE against the checkpoint in the folder DIR, which\n"
+             "has none, and puts it there.\n",
     .run = run_attach,
 };
 static const cli_verb heal_verb = {
@@ -196,8 +196,8 @@ static const cli_verb heal_verb = {
     .operand = "DIR",
     .usage = "DIR [flags]",
     .summary = "set norms right that a conversion mixed up",
-    .about = "Finds out whether all norms of the draft head are stored in one way, and writes the\n"
-             "head anew where they are not.\n",
+    .about = "Finds out whether all norms of the draft head are stored in one way, and\n"
+             "writes the head anew where they are not.\n",
     .run = run_heal,
 };
 static const cli_verb verify_verb = {
@@ -206,8 +206,8 @@ static const cli_verb verify_verb = {
     .operand = "DIR",
     .usage = "[flags] [DIR]",
     .summary = "try a checkpoint's draft head",
-    .about = "Lets the checkpoint in the folder DIR answer with drafts and without, and says how\n"
-             "many of them were right; exit 1 when it has no working head.\n",
+    .about = "Lets the checkpoint in the folder DIR answer with drafts and without, and says\n"
+             "how many of them were right; exit 1 when it has no working head.\n",
     .run = run_verify,
 };
 

@@ -1,6 +1,7 @@
 /* Which model the command means, and opening it; see model.h. */
 #include "cli/model.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -69,6 +70,23 @@ static int find_pulled(const char *given, const char *from, cli_text *dir) {
     return code;
 }
 
+/* A file of that name, or a folder with one and no config.json. */
+bool cli_is_gguf(const char *path) {
+    if (!is_folder(path)) {
+        size_t n = strlen(path);
+        return n > 5 && strcmp(path + n - 5, ".gguf") == 0;
+    }
+    DIR *dir = opendir(path);
+    bool some = false, config = false;
+    for (const struct dirent *e; dir && (e = readdir(dir));) {
+        size_t n = strlen(e->d_name);
+        some = some || (n > 5 && strcmp(e->d_name + n - 5, ".gguf") == 0);
+        config = config || strcmp(e->d_name, "config.json") == 0;
+    }
+    if (dir) closedir(dir);
+    return some && !config;
+}
+
 int cli_find_model(const char *given, cli_text *dir) {
     const char *variable = getenv("FORESIGHT_MODEL");
     const char *from = "";
@@ -80,8 +98,8 @@ int cli_find_model(const char *given, cli_text *dir) {
         struct stat status;
         if (stat(given, &status)) return find_pulled(given, from, dir);
         cli_text_puts(dir, given);
-        if (!S_ISDIR(status.st_mode))
-            return cli_fail("%s%s: not a folder; give the folder that holds config.json and the safetensors files",
+        if (!S_ISDIR(status.st_mode) && !cli_is_gguf(given))
+            return cli_fail("%s%s: not a folder; give the folder that holds config.json and the safetensors files, or a GGUF file",
                             given, from);
         return CLI_OK;
     }
@@ -111,7 +129,9 @@ const char *cli_isa(const cli_options *options) {
 int cli_model_options(const cli_options *options, fore_model_options *how, char **contract) {
     const cli_list *fields = &options->contract;
     *contract = NULL;
-    how->no_mtp = options->no_mtp || !(options->verb->bit & (CLI_RUN | CLI_CHAT | CLI_VERIFY | CLI_INSPECT | CLI_TUNE | CLI_PACK | CLI_MTP_VERIFY));
+    how->mmproj = options->mmproj;
+    how->no_mtp = options->no_mtp ||
+                  !(options->verb->bit & (CLI_RUN | CLI_CHAT | CLI_VERIFY | CLI_INSPECT | CLI_TUNE | CLI_PACK | CLI_MTP_VERIFY));
     static const int bits[] = {0, 4, 8, 16};
     if (options->draft_head_bits >= 0) how->draft_head_bits = bits[options->draft_head_bits];
     if (options->draft_vocabulary > 0) how->draft_vocabulary = options->draft_vocabulary;

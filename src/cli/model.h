@@ -6,6 +6,8 @@
 #include "cli/text.h"
 #include "cli/tuned.h"
 
+/* Whether a model is in GGUF files: one, or a folder of such. */
+bool cli_is_gguf(const char *path);
 /* The checkpoint folder: the flag (or operand), else $FORESIGHT_MODEL, else models/tiny here, else the installed one. What is no
  * path but reads as OWNER/NAME or OWNER/NAME@REVISION is a checkpoint of the hub's cache.
  * Returns CLI_OK, or CLI_FAILED having said what to do. */

@@ -21,7 +21,8 @@ const char cli_machine[] = "machine (the answer stays the same):";
 const char cli_hidden[] = "";
 
 const cli_flag cli_flags[] = {
-    {"model", 'm', CLI_TEXT, AT(model), OPEN, "DIR", "DIR or OWNER/NAME; else $FORESIGHT_MODEL, models/tiny", 0, 0, 0},
+    {"model", 'm', CLI_TEXT, AT(model), OPEN, "DIR", "or OWNER/NAME, or FILE.gguf and --mmproj FILE.gguf", 0, 0, 0},
+    {"mmproj", 0, CLI_TEXT, AT(mmproj), OPEN & ~CLI_TOKENIZE & ~CLI_RENDER, "FILE", cli_hidden, 0, 0, 0},
     {"tokenizer", 0, CLI_TEXT, AT(tokenizer), CLI_TOKENIZE, "FILE", "a tokenizer.json instead of a model", 0, 0, 0},
     {"template", 0, CLI_TEXT, AT(template), CLI_RENDER, "FILE", "a chat template instead of a model", 0, 0, 0},
     {"image", 'i', CLI_LIST, AT(images), PROMPT | CLI_TUNE | CLI_MTP_VERIFY, "FILE", "a JPEG, PNG or WebP picture; may be repeated", 0, 0, 0},

@@ -13,7 +13,11 @@
 
 int cli_pack_dir(const char *where, const char *model_dir, cli_text *out) {
     if (strcmp(where, "beside") == 0) {
-        cli_text_puts(out, model_dir);
+        const char *slash = strrchr(model_dir, '/');
+        struct stat status;
+        bool file = stat(model_dir, &status) == 0 && !S_ISDIR(status.st_mode); /* a GGUF file: its folder */
+        if (file && !slash) cli_text_puts(out, ".");
+        else cli_text_add(out, model_dir, file ? (size_t)(slash - model_dir) : strlen(model_dir));
         return CLI_OK;
     }
     if (strcmp(where, "cache") != 0) {

@@ -134,13 +134,21 @@ static int run(const cli_options *options) {
         cli_text_puts(&path, options->tokenizer);
     else if (code == CLI_OK)
         code = cli_find_model(options->model, &path);
-    if (code == CLI_OK) {
+    cli_model model = {0};
+    const fore_tokenizer *t = NULL;
+    if (code == CLI_OK && !options->tokenizer && cli_is_gguf(path.data)) {
+        code = cli_model_open(options, &model);
+        t = code == CLI_OK ? fore_model_tokenizer(model.model) : NULL;
+        if (code == CLI_OK && !t) code = cli_fail("%s: it has no tokenizer", path.data);
+    } else if (code == CLI_OK) {
         fore_error err = {0};
         fore_status status = fore_tokenizer_open(path.data, &tokenizer, &err);
         if (status) code = cli_fail_status(status, &err);
+        t = tokenizer;
     }
-    if (code == CLI_OK) code = options->decode ? decode(options, tokenizer, &text) : encode(options, tokenizer, &text);
+    if (code == CLI_OK) code = options->decode ? decode(options, t, &text) : encode(options, t, &text);
     fore_tokenizer_close(tokenizer);
+    cli_model_close(&model);
     cli_text_free(&text);
     cli_text_free(&path);
     return code;

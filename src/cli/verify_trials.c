@@ -114,7 +114,7 @@ static int run_row(cli_trials *t, cli_row *row, const cli_options *options, cli_
 
 /* The instruction sets that open here, the model's own first. */
 static int find_isas(cli_trials *t, const cli_options *options, const cli_model *model) {
-    static const char *const names[] = {"avx512vnni", "avx512", "avx2", "neondot", "neon", "ref"};
+    static const char *const names[] = {"amx", "avx512vnni", "avx512", "avx2", "neondot", "neon", "ref"};
     fore_model_info info;
     fore_model_get_info(model->model, &info);
     t->isas[t->isa_count++] = cli_need(strdup(info.isa));

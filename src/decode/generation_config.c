@@ -56,25 +56,27 @@ static fore_status read_end_tokens(const cJSON *root, fore_generation_config *ou
     return FORE_OK;
 }
 
-fore_status fore_generation_config_read(const char *dir, fore_generation_config *out, fore_error *err) {
+fore_status fore_generation_config_parse(const cJSON *root, fore_generation_config *out, fore_error *err) {
     *out = (fore_generation_config){.sampling = {.top_p = 1, .repetition_penalty = 1}};
+    if (!root) return FORE_OK;
+    fore_generation_config read = {0};
+    fore_status s = cJSON_IsObject(root) ? read_sampling(root, &read.sampling, err) : fore_fail(err, FORE_ERR_FORMAT, "expected a JSON object");
+    if (!s) s = read_end_tokens(root, &read, err);
+    if (!s) *out = read;
+    return s;
+}
+
+fore_status fore_generation_config_read(const char *dir, fore_generation_config *out, fore_error *err) {
     char *path = fore_path_join(dir, "generation_config.json");
     if (!path) return fore_fail_nomem(err, "a path");
-    if (!fore_file_exists(path)) {
-        free(path);
-        return FORE_OK;
-    }
     cJSON *root = NULL;
-    fore_status s = fore_json_read(path, FILE_LIMIT, &root, err);
-    if (!s) {
-        fore_generation_config read = {0};
-        if (!cJSON_IsObject(root)) s = fore_fail(err, FORE_ERR_FORMAT, "expected a JSON object");
-        if (!s) s = read_sampling(root, &read.sampling, err);
-        if (!s) s = read_end_tokens(root, &read, err);
-        if (!s)
-            *out = read;
-        else
-            fore_fail_prefix(err, s, "%s", path);
+    fore_status s = fore_generation_config_parse(NULL, out, err);
+    if (!s && fore_file_exists(path)) {
+        s = fore_json_read(path, FILE_LIMIT, &root, err);
+        if (!s) {
+            s = fore_generation_config_parse(root, out, err);
+            if (s) fore_fail_prefix(err, s, "%s", path);
+        }
         cJSON_Delete(root);
     }
     free(path);

@@ -3,6 +3,7 @@
 #define FORE_DECODE_GENERATION_CONFIG_H
 
 #include "base/error.h"
+#include "base/json.h"
 
 enum { FORE_GENERATION_EOS = 16 };
 typedef struct fore_generation_config {
@@ -17,5 +18,7 @@ typedef struct fore_generation_config {
  * (the file and the setting are named); FORE_ERR_LIMIT: more than FORE_GENERATION_EOS end tokens, or more than 1 MiB.
  */
 fore_status fore_generation_config_read(const char *dir, fore_generation_config *out, fore_error *err);
+/* The same from a parsed file; NULL: there is none. */
+fore_status fore_generation_config_parse(const cJSON *root, fore_generation_config *out, fore_error *err);
 
 #endif

@@ -21,12 +21,13 @@ fore_status fore_model_digest(const fore_model *m, uint8_t digest[32], fore_erro
     char *path = fore_path_join(m->dir, "config.json"), *text = NULL;
     size_t size = 0;
     if (!path) return fore_fail_nomem(err, "a path");
-    fore_status s = fore_file_read(path, LIMIT, &text, &size, err);
+    /* GGUF files have none: names, types and sizes of the tensors say enough of them. */
+    fore_status s = m->gguf ? FORE_OK : fore_file_read(path, LIMIT, &text, &size, err);
     fore_free(path);
     if (s) return s;
     crypto_generichash_state h;
     crypto_generichash_init(&h, NULL, 0, 32);
-    crypto_generichash_update(&h, (const unsigned char *)text, size);
+    if (text) crypto_generichash_update(&h, (const unsigned char *)text, size);
     add_store(&h, m->network.store);
     add_store(&h, m->mtp.sidecar);
     crypto_generichash_final(&h, digest, 32);

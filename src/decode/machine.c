@@ -172,7 +172,11 @@ fore_status fore_machine_measure(const char *isa, int threads, unsigned what, fo
     if (!sums) s = fore_fail_nomem(err, "measuring the machine");
     if (!s && what & FORE_MACHINE_READ) s = measure_read(roof, pool, sums, out->cache_bytes, &out->read_speed, err);
     if (!s && what & FORE_MACHINE_FLOAT) out->float_speed = measure_peak(roof->multiply_float, roof->float_operations, pool, sums);
-    if (!s && what & FORE_MACHINE_INTEGER) out->integer_speed = measure_peak(roof->multiply_integer, roof->integer_operations, pool, sums);
+    if (!s && what & FORE_MACHINE_INTEGER) {
+        const fore_roof *vectors = fore_roof_of_vectors(kern->name);
+        out->integer_speed = measure_peak(roof->multiply_integer, roof->integer_operations, pool, sums);
+        out->vector_speed = vectors == roof ? out->integer_speed : measure_peak(vectors->multiply_integer, vectors->integer_operations, pool, sums);
+    }
     free(sums);
     fore_pool_free(pool);
     if (s) *out = (fore_machine){0};

@@ -7,10 +7,12 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "checkpoint/gguf_model.h"
 #include "decode/lookup.h"
 #include "model/pack.h"
 #include "model/tower.h"
 #include "model/trunk.h"
+#include "text/tokenizer.h"
 
 enum { JSON_LIMIT = 64 << 20, TEMPLATE_LIMIT = 4 << 20 };
 
@@ -85,21 +87,37 @@ static fore_status load_template(fore_model *m, const cJSON *tokenizer_config, f
     return FORE_OK;
 }
 
-static fore_status load_text(fore_model *m, fore_error *err) {
-    m->usable = m->network.config.text.vocab_size;
+/* The tokenizer of a folder's tokenizer.json, and *config, its tokenizer_config.json; each NULL where there is none. */
+static fore_status open_tokenizer(fore_model *m, cJSON **config, fore_error *err) {
     char *path = fore_path_join(m->dir, "tokenizer.json");
     if (!path) return fore_fail_nomem(err, "a path");
     bool there = fore_file_exists(path);
     free(path);
     fore_status s = there ? fore_tokenizer_open(m->dir, &m->tokenizer, err) : FORE_OK;
-    if (s) return s;
-    if (m->tokenizer) {
+    return s ? s : read_json(m->dir, "tokenizer_config.json", config, err);
+}
+
+/* The same from the metadata of GGUF files. */
+static fore_status make_tokenizer(fore_model *m, const fore_gguf_model *gguf, cJSON **config, fore_error *err) {
+    cJSON *file = NULL;
+    fore_status s = fore_gguf_tokenizer_trees(gguf, &file, config, err);
+    if (!s && file) {
+        s = fore_tokenizer_make(&(fore_tokenizer_source){.file = file, .config = *config}, &m->tokenizer, err);
+        if (s) s = fore_fail_prefix(err, s, "%s: tokenizer", m->dir);
+    }
+    cJSON_Delete(file);
+    return s;
+}
+
+static fore_status load_text(fore_model *m, const fore_gguf_model *gguf, fore_error *err) {
+    m->usable = m->network.config.text.vocab_size;
+    cJSON *config = NULL;
+    fore_status s = gguf ? make_tokenizer(m, gguf, &config, err) : open_tokenizer(m, &config, err);
+    if (!s && m->tokenizer) {
         size_t size = fore_tokenizer_size(m->tokenizer);
         if (size < (size_t)m->usable) m->usable = (int)size; /* rows past the tokenizer's ids are padding, never trained */
         add_eos(m, fore_tokenizer_id(m->tokenizer, "<|im_end|>"));
     }
-    cJSON *config = NULL;
-    s = read_json(m->dir, "tokenizer_config.json", &config, err);
     if (!s && config) s = collect_tokens(m, config, err);
     if (!s) s = load_template(m, config, err);
     cJSON_Delete(config);
@@ -122,6 +140,23 @@ static void note_dtypes(fore_model *m) {
         used += n;
         seen[count++] = name;
     }
+}
+
+/* What sampling begins with and how pictures are cut, where the metadata of GGUF files says it. */
+static fore_status read_settings(fore_model *m, const fore_gguf_model *gguf, fore_error *err) {
+    cJSON *generation = NULL, *processor = NULL;
+    fore_status s = fore_gguf_generation_tree(gguf, &generation, err);
+    if (!s) s = fore_generation_config_parse(generation, &m->generation, err);
+    if (!s) s = fore_gguf_processor_tree(gguf, &processor, err);
+    if (!s) s = fore_processor_parse(processor, &m->processor, err);
+    char *path = s ? NULL : fore_path_join(m->dir, "preprocessor_config.json"); /* the files leave the limits of pictures out */
+    if (!s && !path) s = fore_fail_nomem(err, "a path");
+    if (!s && fore_file_exists(path)) s = fore_processor_read(m->dir, &m->processor, err);
+    free(path);
+    if (s) s = fore_fail_prefix(err, s, "%s", m->dir);
+    cJSON_Delete(generation);
+    cJSON_Delete(processor);
+    return s;
 }
 
 /* The pixels that the processor makes must be those that the tower reads. */
@@ -185,13 +220,20 @@ bool fore_model_get_contract(const fore_model *m, int index, const char **name, 
 
 fore_status fore_model_open(const char *dir, const fore_model_options *options, fore_model **out, fore_error *err) {
     *out = NULL;
-    if (!fore_dir_exists(dir))
-        return fore_fail(err, FORE_ERR_IO, "%s: not a folder; give a Hugging Face checkpoint folder with config.json and *.safetensors", dir);
+    bool is_gguf;
+    fore_status s = fore_gguf_is_model(dir, &is_gguf, err);
+    if (s) return s;
+    if (!is_gguf && !fore_dir_exists(dir))
+        return fore_fail(err, FORE_ERR_IO, "%s: not a folder; give a Hugging Face checkpoint folder with config.json and *.safetensors, or a "
+                         "GGUF file", dir);
+    if (!is_gguf && options && options->mmproj)
+        return fore_fail(err, FORE_ERR_INVALID, "%s: not a model of GGUF files: an mmproj file belongs to such a one", dir);
     const fore_kern *kern;
-    fore_status s = fore_kern_get(options ? options->isa : NULL, &kern, err);
+    s = fore_kern_get(options ? options->isa : NULL, &kern, err);
     if (s) return s;
     fore_model *m = calloc(1, sizeof *m);
     if (!m) return fore_fail_nomem(err, "a model");
+    m->gguf = is_gguf;
     m->dir = malloc(strlen(dir) + 1);
     if (!m->dir) s = fore_fail_nomem(err, "a model");
     else memcpy(m->dir, dir, strlen(dir) + 1);
@@ -201,15 +243,17 @@ fore_status fore_model_open(const char *dir, const fore_model_options *options, 
     fore_load load = {.pool = pool};
     if (options && options->pack_dir) {
         fore_pack_stem(dir, options->pack_dir, stem);
-        load = (fore_load){pool, options->pack_dir, stem, options->pack_read_only, options->pack_verify};
+        load = (fore_load){pool, options->pack_dir, stem, options->pack_read_only, options->pack_verify, NULL};
     }
+    if (!s && is_gguf) s = fore_gguf_model_open(dir, options ? options->mmproj : NULL, &load.gguf, err);
     if (!s) s = fore_network_open(dir, kern, &load, &m->network, err);
     if (!s) s = load_mtp(m, options, &load, err);
     if (!s && options && options->progress && options->progress(options->user, "load", 1, 2))
         s = fore_fail(err, FORE_ERR_CANCELLED, "cancelled while loading");
-    if (!s) s = fore_generation_config_read(dir, &m->generation, err);
-    if (!s) s = load_text(m, err);
-    if (!s) s = fore_processor_read(dir, &m->processor, err);
+    if (!s) s = is_gguf ? read_settings(m, load.gguf, err) : fore_generation_config_read(dir, &m->generation, err);
+    if (!s) s = load_text(m, load.gguf, err);
+    if (!s && !is_gguf) s = fore_processor_read(dir, &m->processor, err);
+    fore_gguf_model_close(load.gguf);
     if (!s) s = check_processor(m, err);
     if (!s) {
         for (int i = 0; i < m->generation.eos_count; i++) add_eos(m, m->generation.eos[i]);

@@ -14,6 +14,7 @@ enum { FORE_MODEL_EOS = 32, FORE_DEFAULT_CONTEXT = 32768, FORE_DEFAULT_CHUNK = 2
 
 struct fore_model {
     char *dir;                    /* owned */
+    bool gguf;                    /* it is, or has, GGUF files */
     fore_network network;
     fore_mtp mtp; /* the draft head; mtp.attached tells */
     char mtp_source[320];

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/json.h"
 
 typedef struct fore_pixels {
     uint8_t *rgb; /* [height,width,3], owned (fore_pixels_free) */
@@ -31,6 +32,9 @@ typedef struct fore_processor {
 /* Class defaults of Qwen2VLImageProcessor for missing keys. A folder with neither file gets the values of the published
  * Qwen3.5 file (patch 16, mean and std 0.5, 65536..16777216). */
 fore_status fore_processor_read(const char *dir, fore_processor *out, fore_error *err);
+
+/* The same from a parsed file; NULL: there is none. */
+fore_status fore_processor_parse(const cJSON *settings, fore_processor *out, fore_error *err);
 
 /* Target size for height x width: multiples of factor, area within [min,max]; ratio above 200 is FORE_ERR_LIMIT. */
 fore_status fore_smart_resize(int height, int width, int factor, int64_t min_pixels, int64_t max_pixels, int *out_height,

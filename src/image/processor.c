@@ -113,6 +113,14 @@ static fore_status read_file(const char *dir, const char *file, cJSON **out, for
     return s;
 }
 
+fore_status fore_processor_parse(const cJSON *settings, fore_processor *out, fore_error *err) {
+    fore_processor p = CLASS;
+    *out = PUBLISHED;
+    fore_status s = settings ? read_settings(settings, &p, err) : FORE_OK;
+    if (!s && settings) *out = p;
+    return s;
+}
+
 fore_status fore_processor_read(const char *dir, fore_processor *out, fore_error *err) {
     *out = PUBLISHED;
     const char *file = "processor_config.json";
@@ -128,12 +136,8 @@ fore_status fore_processor_read(const char *dir, fore_processor *out, fore_error
         settings = tree;
     }
     if (settings) {
-        fore_processor p = CLASS;
-        s = read_settings(settings, &p, err);
-        if (s)
-            fore_fail_prefix(err, s, "%s/%s", dir, file);
-        else
-            *out = p;
+        s = fore_processor_parse(settings, out, err);
+        if (s) fore_fail_prefix(err, s, "%s/%s", dir, file);
     }
     cJSON_Delete(tree);
     return s;

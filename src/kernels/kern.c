@@ -4,6 +4,10 @@
 #include <string.h>
 #if defined(__aarch64__)
 #include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 #include "kernels/ref.h"
@@ -38,6 +42,21 @@ static const fore_kern ref_set = {
     .argmax = fore_ref_argmax,
 };
 
+#if defined(__x86_64__)
+/* Whether the processor multiplies tiles of int8 and the system lets this process use them: Linux grants the room for a
+ * thread's tiles (8 KB) to a process that asks, once and for all of its threads, and asking again changes nothing. It
+ * refuses where a thread's alternate signal stack has no room for them. */
+static bool may_use_tiles(void) {
+    enum { ASK = 0x1023, CONFIG = 17, DATA = 18 }; /* ARCH_REQ_XCOMP_PERM; state components of the processor */
+    unsigned a, b, c, d, low, high;
+    const unsigned osxsave = 1u << 27, tile = 1u << 24, int8 = 1u << 25, kept = 1u << CONFIG | 1u << DATA;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & osxsave)) return false;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & tile) || !(d & int8)) return false;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & kept) == kept && syscall(SYS_arch_prctl, ASK, DATA) == 0;
+}
+#endif
+
 int fore_kern_list(const fore_kern *list[8]) {
     int n = 0;
     list[n++] = &ref_set;
@@ -52,7 +71,9 @@ int fore_kern_list(const fore_kern *list[8]) {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl")) {
         list[n++] = &fore_kern_avx512;
-        if (__builtin_cpu_supports("avx512vnni")) list[n++] = &fore_kern_avx512vnni;
+        if (!__builtin_cpu_supports("avx512vnni")) return n;
+        list[n++] = &fore_kern_avx512vnni;
+        if (may_use_tiles()) list[n++] = &fore_kern_amx;
     }
 #endif
     return n;

@@ -71,7 +71,7 @@ typedef struct fore_qrows {
 } fore_qrows;
 
 typedef struct fore_kern {
-    const char *name; /* "ref", "avx2", "avx512", "avx512vnni", "neon", "neondot" */
+    const char *name; /* "ref", "avx2", "avx512", "avx512vnni", "amx", "neon", "neondot" */
 
     /* y[t*ldy + n] = lanes16_k x[t*ldx + k] * W[n*K + k] for t < T, n0 <= n < n1. W is little-endian, any alignment
      * (K and N any size >= 1); y overlaps nothing. bf16 and f16 widen exactly. */
@@ -130,8 +130,9 @@ typedef struct fore_kern {
     size_t (*argmax)(const float *x, size_t n);
 } fore_kern;
 
-/* The best table of this machine, or the named one ("ref", "avx2", "avx512", "avx512vnni", "neon", "neondot";
- * NULL or "" for the best).
+/* The best table of this machine, or the named one ("ref", "avx2", "avx512", "avx512vnni", "amx", "neon",
+ * "neondot"; NULL or "" for the best). A machine has "amx" only where the system grants this process its tiles, which
+ * both functions ask it for.
  * FORE_ERR_UNSUPPORTED names the sets that this machine has. *out is static and read-only. */
 fore_status fore_kern_get(const char *isa, const fore_kern **out, fore_error *err);
 /* The tables that this machine can run, reference first; returns how many. */

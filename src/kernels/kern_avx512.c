@@ -1,5 +1,5 @@
-/* The AVX-512 sets, without VNNI (F, BW, DQ, VL) and with it, whose own entries are in mm_avx512vnni.c: 32 registers of 16
- * lanes. Tile sizes keep accumulators, widened weights and one input in registers. */
+/* The AVX-512 sets: without VNNI (F, BW, DQ, VL), with it, and with AMX, whose own entries are in mm_avx512vnni.c and
+ * mm_amx.c. 32 registers of 16 lanes. Tile sizes keep accumulators, widened weights and one input in registers. */
 #include "kernels/v16_avx512.h"
 #include "kernels/v16_math.h"
 
@@ -32,3 +32,4 @@ enum { V16_MMQ_STREAM_ROWS = 8, V16_MMQ_DIRECT = 16, V16_MMQ_ROWS = 6, V16_MMQ_P
 
 const fore_kern fore_kern_avx512 = {V16_SET("avx512", v16_mm_q4, v16_mm_q8)};
 const fore_kern fore_kern_avx512vnni = {V16_SET("avx512vnni", fore_mm_q4_avx512vnni, fore_mm_q8_avx512vnni)};
+const fore_kern fore_kern_amx = {V16_SET("amx", fore_mm_q4_amx, fore_mm_q8_amx)};

@@ -39,6 +39,7 @@ static const fore_roof plain = {plain_read, plain_float, plain_integer, SUMS * 2
 
 const fore_roof *fore_roof_of(const char *isa) {
 #if defined(__x86_64__)
+    if (!strcmp(isa, "amx")) return &fore_roof_amx;
     if (!strcmp(isa, "avx512vnni")) return &fore_roof_avx512vnni;
     if (!strcmp(isa, "avx512")) return &fore_roof_avx512;
     if (!strcmp(isa, "avx2")) return &fore_roof_avx2;
@@ -47,4 +48,8 @@ const fore_roof *fore_roof_of(const char *isa) {
 #endif
     (void)isa;
     return &plain;
+}
+
+const fore_roof *fore_roof_of_vectors(const char *isa) {
+    return fore_roof_of(strcmp(isa, "amx") ? isa : "avx512vnni");
 }

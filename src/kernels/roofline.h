@@ -18,7 +18,9 @@ typedef struct fore_roof {
 
 /* By the kernel table's name; that of plain C when it has none of its own. */
 const fore_roof *fore_roof_of(const char *isa);
+/* The same of the best set that multiplies on vector registers: another one than fore_roof_of's for amx alone. */
+const fore_roof *fore_roof_of_vectors(const char *isa);
 
-extern const fore_roof fore_roof_avx2, fore_roof_avx512, fore_roof_avx512vnni, fore_roof_neon;
+extern const fore_roof fore_roof_avx2, fore_roof_avx512, fore_roof_avx512vnni, fore_roof_amx, fore_roof_neon;
 
 #endif

@@ -106,6 +106,9 @@ FORE_INLINE void v16_mm_step(const int R, const int B, v16 *acc, const float *x,
         v16_pin(&in);
         FORE_UNROLL for (int b = 0; b < B; b++) acc[r * B + b] = v16_fma(in, weight[b], acc[r * B + b]);
     }
+#ifdef __clang__ /* mixes this step with the next one otherwise, and then spills sums */
+    FORE_UNROLL for (int i = 0; i < R * B; i++) v16_pin(&acc[i]);
+#endif
 }
 
 /* R rows with B widened outputs. The sums begin from 0 or from `wait`, and end in `wait` or, folded, in y. */

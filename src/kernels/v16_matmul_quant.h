@@ -15,31 +15,16 @@
 #ifndef FORE_KERNELS_V16_MATMUL_QUANT_H
 #define FORE_KERNELS_V16_MATMUL_QUANT_H
 
-#include <string.h>
+#include "kernels/v16_panel.h"
 
-#include "kernels/kern.h"
-
-/* The forms of weights: packed with 4 or 8 bits, and spread from either into bytes. */
-enum { V16_Q4, V16_Q8, V16_SPREAD4, V16_SPREAD8 };
 enum {
-    V16_MMQ_STEP = 32,          /* K of a step, which divides every group */
     V16_MMQ_DEPTH = 512,        /* K of a block */
-    V16_MMQ_HEAD = 64,          /* bytes of a packed group's scales and biases */
-    V16_MMQ_SPREAD_HEAD = 128,  /* the same, spread */
     V16_MMQ_AHEAD = 2048,       /* bytes that the few rows' way asks for in advance */
     V16_MMQ_MOST = 24,          /* sums of a tile */
     V16_MMQ_CACHED = 384 << 10, /* bytes of x that should stay in the second cache */
     V16_MMQ_WAITING = 128,      /* rows at most whose sums wait between blocks of K */
     V16_MMQ_LEAST = 32,         /* rows at least, even if their x is larger */
 };
-
-/* Bytes of one step of 16 outputs. */
-FORE_INLINE size_t v16_mmq_step(const int form) {
-    return form == V16_Q4 ? 16 * V16_MMQ_STEP / 2 : 16 * V16_MMQ_STEP;
-}
-FORE_INLINE size_t v16_mmq_head(const int form) {
-    return form == V16_Q4 || form == V16_Q8 ? V16_MMQ_HEAD : V16_MMQ_SPREAD_HEAD;
-}
 
 #ifndef V16_MMQ_SIGNED
 #define v16b_signed(weight) (weight)
@@ -111,12 +96,6 @@ FORE_INLINE void v16_mmq_products(const int form, const int R, const int B, v16i
 }
 #endif
 
-/* Scales (which = 0) or biases (1) of a group's 16 outputs. */
-FORE_INLINE v16 v16_mmq_affine(const int form, bool bf16, const unsigned char *head, const int which) {
-    if (form == V16_SPREAD4 || form == V16_SPREAD8) return v16_load_f32(head + 64 * which);
-    return bf16 ? v16_load_bf16(head + 32 * which) : v16_load_f16(head + 32 * which);
-}
-
 /* A tile of R rows and B panels over `groups` groups; q, scale and sum begin at the first of its rows. The f32 sums
  * acc[r][b][lane] are changed in place. `ahead`: asks for the panels' bytes in advance, after the last of these B
  * panels (from `end` on) for those of the next B. */
@@ -164,21 +143,6 @@ FORE_INLINE void v16_mmq_tile(const int form, const int R, const int B, float *a
     }
 }
 
-/* A tile's sums to R rows of y, the last panel with `last` outputs. */
-FORE_INLINE void v16_mmq_finish(const int B, float *y, size_t ldy, size_t last, const float *acc, size_t R) {
-    for (size_t r = 0; r < R; r++, y += ldy) FORE_UNROLL for (int b = 0; b < B; b++, acc += 16) {
-            if (b == B - 1 && last < 16)
-                v16_store_n(y + 16 * b, v16_load(acc), last);
-            else
-                v16_store(y + 16 * b, v16_load(acc));
-        }
-}
-
-FORE_INLINE fore_qrows v16_mmq_from(const fore_qrows *x, size_t t, size_t k, size_t group) {
-    size_t at = t * x->groups + k / group;
-    return (fore_qrows){x->q + t * x->row + k, x->scale + at, x->sum + at, x->row, x->groups};
-}
-
 /* The first way for B panels: tiles of R rows; where R does not divide T, the last one computes some rows twice.
  * Several panels at a time, as one stream alone does not take all that the memory gives. */
 FORE_INLINE void v16_mmq_stream(const int form, const int R, const int B, float *y, size_t ldy, const fore_qrows *x,
@@ -205,27 +169,6 @@ FORE_INLINE void v16_mmq_direct(const int form, const int R, const int B, float 
         if (last <= 16) return;
     }
     for (; n < n1; n += 16) v16_mmq_stream(form, R, 1, y, ldy, x, W, T, n, n1 - n < 16 ? n1 - n : 16);
-}
-
-/* One packed panel's groups to spread ones. */
-FORE_INLINE void v16_mmq_spread(const int form, unsigned char *to, const unsigned char *w, size_t groups, size_t group,
-                                bool bf16) {
-    for (size_t g = 0; g < groups; g++) {
-        v16 scale = v16_mmq_affine(form, bf16, w, 0), bias = v16_mmq_affine(form, bf16, w, 1);
-        memcpy(to, &scale, sizeof scale);
-        memcpy(to + 64, &bias, sizeof bias);
-        to += V16_MMQ_SPREAD_HEAD, w += V16_MMQ_HEAD;
-        if (form == V16_Q4) {
-            for (size_t k = 0; k < group; k += 8, to += 128, w += 64) {
-                v16b both = v16b_load(w);
-                v16b_store(to, v16b_low(both));
-                v16b_store(to + 64, v16b_high(both));
-            }
-        } else {
-            memcpy(to, w, 16 * group);
-            to += 16 * group, w += 16 * group;
-        }
-    }
 }
 
 /* All rows with B spread panels; `sums` holds V16_MMQ_ROWS * B * 16 floats a tile, which go to y when y is given. Asks

@@ -267,7 +267,8 @@ static void place_columns(fore_binder *b, fore_experts *out, int E, const stored
         if (e == 0) first = w;
     }
     const fore_weight all = {.dtype = m->dtype, .N = (int)m->rows, .K = (int)m->K};
-    *out = (fore_experts){.first = {.data = (const char *)first.data + (size_t)column0 * fore_dtype_size(m->dtype), .dtype = m->dtype, .N = N, .K = all.N},
+    const char *data = (const char *)first.data + (size_t)column0 * fore_dtype_size(m->dtype);
+    *out = (fore_experts){.first = {.data = data, .dtype = m->dtype, .N = N, .K = all.N},
                           .stride = made_stride(&all),
                           .across = all.K};
 }

@@ -4,9 +4,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/arena.h"
+#include "base/pages.h"
 #include "kernels/quant.h"
 
 enum { PANEL = 16 };
@@ -99,11 +99,10 @@ static void make_panel(void *context, int index, int worker) {
 
 /* Zeroed memory that is streamed from end to end: in large pages where it is large. */
 static void *new_memory(size_t bytes) {
-    enum { LARGE = 2 << 20 };
-    if (bytes < LARGE) return calloc(1, bytes);
-    void *memory = aligned_alloc(LARGE, (bytes + LARGE - 1) / LARGE * LARGE);
+    if (bytes < FORE_LARGE_PAGE) return calloc(1, bytes);
+    void *memory = aligned_alloc(FORE_LARGE_PAGE, (bytes + FORE_LARGE_PAGE - 1) / FORE_LARGE_PAGE * FORE_LARGE_PAGE);
     if (!memory) return NULL;
-    madvise(memory, bytes, MADV_HUGEPAGE); /* a wish */
+    fore_pages_wish_large(memory, bytes);
     return memset(memory, 0, bytes);
 }
 

@@ -73,7 +73,8 @@ static fore_status read_shape(const fore_entry *shape, const fore_entry *weights
     for (size_t i = 0; i < 2 * width; i++) n[i / width] |= (uint64_t)shape->data[i] << i % width * 8;
     if (weights->dims != 2 || n[0] != weights->shape[0] || n[0] > INT32_MAX || n[1] < 32 || n[1] > INT32_MAX) {
         char want[128];
-        snprintf(want, sizeof want, "the packed rows of a matrix [%llu,%llu] of at least 32 columns", (unsigned long long)n[0], (unsigned long long)n[1]);
+        snprintf(want, sizeof want, "the packed rows of a matrix [%llu,%llu] of at least 32 columns", (unsigned long long)n[0],
+                 (unsigned long long)n[1]);
         return fore_form_refuse_shape(weights, want, err);
     }
     m->rows = (size_t)n[0];

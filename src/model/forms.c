@@ -7,7 +7,7 @@
 #include "kernels/quant.h"
 #include "model/form_list.h"
 
-static const fore_form *const forms[] = {&fore_form_fp8, &fore_form_int};
+static const fore_form *const forms[] = {&fore_form_fp8, &fore_form_int, &fore_form_gguf};
 enum { FORMS = sizeof forms / sizeof *forms, NAME = 512 };
 
 static const char *const weight_ends[] = {".weight", ".weight_packed", ".qweight"};

@@ -1,7 +1,7 @@
 /* Matrices that the files have in a form of their own, neither plain floats nor MLX's affine one: FP8 with scales, integers packed
- * the ways of compressed-tensors, AutoAWQ and GPTQ. A form recognises the tensor with a matrix' weights, checks the tensors that
- * belong to it, says what the matrix becomes in memory (panels of quant.h where that is exact, else rows of floats) and writes its
- * rows. It knows files, not models: which matrix plays which part is the binder's business.
+ * the ways of compressed-tensors, AutoAWQ and GPTQ, the blocks of GGUF. A form recognises the tensor with a matrix' weights, checks
+ * the tensors that belong to it, says what the matrix becomes in memory (panels of quant.h where that is exact, else rows of floats)
+ * and writes its rows. It knows files, not models: which matrix plays which part is the binder's business.
  *
  * To add one: a fore_form in a file of its own, and a line in the list of forms.c. */
 #ifndef FORE_MODEL_FORMS_H

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/pages.h"
 #include "model/profile.h"
 
 enum { MAX_PRODUCTS = 8, TASKS_PER_THREAD = 8, MIN_OUTPUTS = 32, MANY = 32, WIDE = 256, NARROW = 64 };
@@ -17,6 +18,7 @@ fore_status fore_quantised_new(size_t values, fore_quantised *out, fore_error *e
     *out = (fore_quantised){.values = values, .bytes = 2 * (values + 2 * groups * sizeof(float) + 3 * (size_t)FORE_ARENA_ALIGN)};
     out->memory = malloc(out->bytes);
     if (!out->memory) return fore_fail_nomem(err, "the quantised rows of a session");
+    fore_pages_wish_large(out->memory, out->bytes);
     char *at = out->memory;
     for (fore_qrows *rows = &out->rows; rows; rows = rows == &out->rows ? &out->next : NULL) {
         rows->scale = fore_carve(&at, groups);

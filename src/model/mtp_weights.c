@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "checkpoint/gguf_model.h"
 #include "model/mtp.h"
 
 const char *const fore_mtp_prefixes[FORE_MTP_PREFIXES] = {"mtp.", "language_model.mtp.", "model.mtp.", "model.language_model.mtp."};
@@ -235,11 +236,16 @@ static fore_status attach(const char *dir, const fore_network *n, const cJSON *c
 fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJSON *contract, const fore_load *load, fore_mtp *out,
                           fore_error *err) {
     *out = (fore_mtp){.norms_rule = ""};
-    char *path = fore_path_join(dir, "config.json");
-    if (!path) return fore_fail_nomem(err, "a path");
     cJSON *config = NULL;
-    fore_status s = fore_json_read(path, JSON_LIMIT, &config, err);
-    free(path);
+    fore_status s = FORE_OK;
+    if (load && load->gguf) {
+        s = fore_gguf_config_tree(load->gguf, &config, err);
+    } else {
+        char *path = fore_path_join(dir, "config.json");
+        if (!path) return fore_fail_nomem(err, "a path");
+        s = fore_json_read(path, JSON_LIMIT, &config, err);
+        free(path);
+    }
     if (!s) s = attach(dir, network, config, contract, load, out, err);
     cJSON_Delete(config);
     if (s) fore_mtp_close(out);

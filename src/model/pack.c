@@ -19,11 +19,12 @@
 #include <sodium.h>
 
 #include "base/file.h"
+#include "base/pages.h"
 #include "kernels/quant.h"
 #include "model/pack_key.h"
 
 /* HEADER: the region begins where a huge page can; between the fields and it the file has a hole. FORMAT: of the header. */
-enum { HEADER = 2 << 20, FORMAT = 1, FIELDS = 128, CHECKED = 96, DIGEST = 32 };
+enum { HEADER = FORE_LARGE_PAGE, FORMAT = 1, FIELDS = 128, CHECKED = 96, DIGEST = 32 };
 
 typedef struct header {
     uint64_t size; /* of the region */
@@ -85,7 +86,7 @@ static void note(fore_panels *p, const char *format, ...) {
 static bool lay_over(fore_panels *p, int fd, int access, int sharing) {
     void *at = mmap(p->memory, p->used, access, sharing | MAP_FIXED | (fd < 0 ? MAP_ANONYMOUS | MAP_NORESERVE : 0), fd, fd < 0 ? 0 : HEADER);
     if (at == MAP_FAILED) return false;
-    madvise(at, p->used, MADV_HUGEPAGE); /* where the file system has them for files */
+    fore_pages_wish_large(at, p->used); /* where the file system has them for files */
     return true;
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/quant.h"
 
 enum { SAMPLES = 64, SAMPLE_BYTES = 256, PIECE = 4 << 20 };
+enum { GGUF_HEAD = 16 << 20 }; /* more than the keys and tensors' names of a large vocabulary take */
 
 static void add_number(crypto_generichash_state *h, uint64_t n) {
     unsigned char bytes[8];
@@ -27,7 +28,9 @@ static void add_file(crypto_generichash_state *h, const fore_map *map) {
     }
     uint64_t header = 0;
     for (int i = 7; map->size >= 8 && i >= 0; i--) header = header << 8 | map->data[i];
-    crypto_generichash_update(h, map->data, map->size >= 8 && header <= map->size - 8 ? 8 + (size_t)header : map->size);
+    size_t head = map->size >= 8 && header <= map->size - 8 ? 8 + (size_t)header : map->size;
+    if (map->size >= 4 && !memcmp(map->data, "GGUF", 4)) head = map->size < GGUF_HEAD ? map->size : GGUF_HEAD;
+    crypto_generichash_update(h, map->data, head);
     size_t room = map->size > SAMPLE_BYTES ? map->size - SAMPLE_BYTES : 0;
     for (size_t i = 0; room && i < SAMPLES; i++) crypto_generichash_update(h, map->data + room / (SAMPLES - 1) * i, SAMPLE_BYTES);
 }

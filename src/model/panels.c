@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/pages.h"
 #include "kernels/quant.h"
 #include "model/pack.h"
 
-enum { HUGE_PAGE = 2 << 20 };
 enum { LINE = FORE_PANELS_LINE, SLACK_ROWS = 32, PART_BYTES = 1 << 20 };
 
 fore_weight fore_weight_part(const fore_weight *w, int n0, int n) {
@@ -86,10 +86,10 @@ static bool bound(const fore_store *store, const fore_entry *scales, size_t *byt
 /* Address space that begins where a huge page can, also one of a file whose panels begin at such a place. */
 static unsigned char *reserve_aligned(size_t size) {
     size_t most;
-    if (__builtin_add_overflow(size, (size_t)HUGE_PAGE, &most)) return NULL;
+    if (__builtin_add_overflow(size, (size_t)FORE_LARGE_PAGE, &most)) return NULL;
     unsigned char *memory = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return NULL;
-    size_t skip = (size_t)(-(uintptr_t)memory % HUGE_PAGE), page = (size_t)sysconf(_SC_PAGESIZE), end = skip + (size + page - 1) / page * page;
+    size_t skip = (size_t)(-(uintptr_t)memory % FORE_LARGE_PAGE), page = (size_t)sysconf(_SC_PAGESIZE), end = skip + (size + page - 1) / page * page;
     if (skip) munmap(memory, skip);
     if (end < most) munmap(memory + end, most - end);
     return memory + skip;
@@ -110,7 +110,7 @@ fore_status fore_panels_reserve(fore_panels *p, const fore_store *store, const c
     if (!total) return FORE_OK;
     unsigned char *memory = reserve_aligned(total);
     if (!memory) return fore_fail(err, FORE_ERR_NOMEM, "out of memory: %zu MiB for the quantised weights", total >> 20);
-    madvise(memory, total, MADV_HUGEPAGE); /* streamed from end to end for each token */
+    fore_pages_wish_large(memory, total);
     p->memory = memory;
     p->reserved = total;
     return FORE_OK;
@@ -199,7 +199,7 @@ static void widen_bits(unsigned char *to, int to_bits, const unsigned char *from
 }
 
 /* Rows of a form, n0 .. of a job: floats to where they stay, else to the worker's room and from there to panels. */
-static const char *make_form_part(const fore_panel_job *job, const fore_qweight *part, int n0, unsigned char *wide, unsigned char *to) {
+static void make_form_part(make_run *run, const fore_panel_job *job, const fore_qweight *part, int n0, unsigned char *wide, unsigned char *to) {
     const fore_form_matrix *m = job->from;
     size_t row0 = job->row0 + (size_t)n0, rows = (size_t)part->N;
     fore_form_rows out = {.q = to};
@@ -212,7 +212,8 @@ static const char *make_form_part(const fore_panel_job *job, const fore_qweight 
     if (part->bits && !problem) fore_qweight_pack(part, to, out.q, out.scales, out.biases);
     size_t row = m->part[0]->bytes / (m->matrices * m->rows);
     if (m->form->by_rows) fore_map_release(m->part[0]->data + row0 * row, rows * row);
-    return problem;
+    const fore_panel_job *none = NULL;
+    if (problem && atomic_compare_exchange_strong(&run->failed, &none, job)) atomic_store(&run->problem, problem);
 }
 
 static void make_part(void *context, int index, int worker) {
@@ -229,9 +230,7 @@ static void make_part(void *context, int index, int worker) {
     part.N = job->w.N - n0 < rows ? job->w.N - n0 : rows;
     unsigned char *wide = run->wide + (size_t)worker * run->wide_bytes, *to = (unsigned char *)job->w.panels + made_bytes(job, n0);
     if (job->from) {
-        const char *problem = make_form_part(job, &part, n0, wide, to);
-        const fore_panel_job *none = NULL;
-        if (problem && atomic_compare_exchange_strong(&run->failed, &none, job)) atomic_store(&run->problem, problem);
+        make_form_part(run, job, &part, n0, wide, to);
         return;
     }
     const unsigned char *q = job->q + stored_row(job) * (size_t)n0, *from = q;

@@ -77,6 +77,7 @@ typedef struct fore_load {
     const char *pack_stem; /* how the names of their files begin */
     bool pack_read_only;   /* uses a file that is there, writes none */
     bool pack_verify;      /* reads all of it and compares its digest */
+    struct fore_gguf_model *gguf; /* where the model is; NULL: in a folder of Hugging Face (checkpoint/gguf_model.h) */
 } fore_load;
 
 /* Address space for every matrix of a store that will not stay where it is and whose name begins with `prefix`; none when it has

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pages.h"
+
 enum { ALIGN = FORE_ARENA_ALIGN };
 
 /* *total += a*b*c*d floats, in bytes; false when it does not fit. */
@@ -44,6 +46,8 @@ fore_status fore_state_new(const fore_text_config *t, int capacity, fore_state *
         return fore_fail(err, FORE_ERR_NOMEM, "out of memory: a context of %d tokens needs %zu MiB; ask for a smaller context", capacity,
                          (out->kv_bytes + out->recurrent_bytes) >> 20);
     }
+    fore_pages_wish_large(out->kv_memory, out->kv_bytes);
+    fore_pages_wish_large(out->recurrent_memory, out->recurrent_bytes);
     size_t panels = ((size_t)capacity + FORE_LANES - 1) / FORE_LANES, heads = (size_t)t->num_key_value_heads, D = (size_t)t->head_dim;
     char *kv = out->kv_memory, *recurrent = out->recurrent_memory;
     for (int i = 0; i < t->num_hidden_layers; i++) {

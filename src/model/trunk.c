@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pages.h"
 #include "model/moe.h"
 #include "model/profile.h"
 #include "model/rope.h"
@@ -65,6 +66,7 @@ fore_status fore_scratch_new(const fore_text_config *t, int rows, int capacity, 
         fore_quantised_free(&out->quantised);
         return fore_fail_nomem(err, "the scratch memory of a session");
     }
+    fore_pages_wish_large(out->memory, out->bytes - out->quantised.bytes);
     char *at = out->memory;
     size_t T = (size_t)rows, C = (size_t)t->hidden_size, half = (size_t)t->rotary_dim / 2;
     out->x = fore_carve(&at, T * C);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "checkpoint/gguf_model.h"
+
 static const char *const TEXT_PREFIXES[] = {"model.language_model.", "language_model.model.", "language_model.", "model.", ""};
 const char *const fore_vision_prefixes[FORE_VISION_PREFIXES] = {"model.visual.", "visual.", "vision_tower.", "model.vision_tower."};
 static const char *const MTP_PREFIXES[] = {"mtp.", "language_model.mtp.", "model.mtp.", "model.language_model.mtp."};
@@ -55,6 +57,10 @@ static void bind_linear(fore_binder *b, const fore_text_config *t, fore_layer *l
     fore_bind_vector(b, &l->dt_bias, nv, 0, "layers.%d.linear_attn.dt_bias", i);
     /* This norm alone is plain: its gain is w, not 1 + w. */
     fore_bind_vector(b, &l->gated_norm, t->linear_value_head_dim, 0, "layers.%d.linear_attn.norm.weight", i);
+    if (fore_bind_find(b, "layers.%d.linear_attn.neg_exp_A", i)) { /* as GGUF files have it */
+        fore_bind_vector(b, &l->neg_exp_A, nv, 0, "layers.%d.linear_attn.neg_exp_A", i);
+        return;
+    }
     const float *A_log;
     fore_bind_vector(b, &A_log, nv, 0, "layers.%d.linear_attn.A_log", i);
     float *neg = A_log ? fore_arena_alloc(b->arena, (size_t)nv, sizeof *neg) : NULL;
@@ -173,8 +179,9 @@ static const float *make_inv_freq(fore_arena *arena, double theta, int dim, int 
 
 fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore_load *load, fore_network *out, fore_error *err) {
     *out = (fore_network){.kern = kern};
-    fore_status s = fore_config_read(dir, &out->arena, &out->config, err);
-    if (!s) s = fore_store_open(dir, &out->store, err);
+    fore_gguf_model *gguf = load ? load->gguf : NULL;
+    fore_status s = gguf ? fore_gguf_config_read(gguf, &out->arena, &out->config, err) : fore_config_read(dir, &out->arena, &out->config, err);
+    if (!s) s = gguf ? fore_gguf_store_make(gguf, &out->store, err) : fore_store_open(dir, &out->store, err);
     if (!s) s = fore_panels_reserve(&out->panels, out->store, "", &out->config.stored, err);
     if (!s) s = bind_text(out, err);
     uint64_t text = out->panels.parameters;

@@ -1,6 +1,7 @@
 /* The memory of a window under verification; see trunk.h. */
 #include <stdlib.h>
 
+#include "base/pages.h"
 #include "model/trunk.h"
 
 fore_status fore_window_plan(const fore_text_config *t, int rows, size_t *bytes, fore_error *err) {
@@ -25,6 +26,7 @@ fore_status fore_window_new(const fore_text_config *t, int rows, fore_window *ou
         fore_window_free(out);
         return fore_fail_nomem(err, "the memory of a window");
     }
+    fore_pages_wish_large(out->memory, out->bytes);
     char *at = out->memory;
     size_t n = (size_t)rows, nv = (size_t)t->linear_num_value_heads;
     for (int i = 0; i < t->num_hidden_layers; i++) {

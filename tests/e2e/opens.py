@@ -30,7 +30,9 @@ FORMS = [("fp8", "FP8 E4M3, scales for blocks (`fp8`)"), ("fp8_experts", "the sa
          ("int4", "4 bits, symmetric (`compressed-tensors`), the draft head apart in BF16"),
          ("int4_zeros", "4 bits with zero points (`compressed-tensors`)"), ("int8", "8 bits, a scale a row (`compressed-tensors`)"),
          ("awq", "4 bits with zero points (`awq`)"), ("gptq", "4 bits, symmetric (`gptq`)"),
-         ("gptq_order", "4 bits with zero points, columns out of order (`gptq_v2`, `desc_act`)")]
+         ("gptq_order", "4 bits with zero points, columns out of order (`gptq_v2`, `desc_act`)"),
+         ("../gguf/blocks", "GGUF, types of 32 numbers a block; the tower apart"),
+         ("../gguf/super/model.gguf", "GGUF, K types")]
 
 
 def form_row(folder, label):

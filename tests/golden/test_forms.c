@@ -150,7 +150,7 @@ static void test_logits(void **state) {
         golden_open(&g, path);
         fore_error err = {0};
         fore_model *model;
-        fore_session *session;
+        fore_session *session = NULL;
         fore_trace *t;
         if (fore_model_open(dir, NULL, &model, &err) || fore_session_new(model, NULL, &session, &err)) fail_msg("%s", err.text);
         fore_request r;

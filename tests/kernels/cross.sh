@@ -19,7 +19,7 @@ jobs=$(nproc 2>/dev/null || echo 1)
 cat >"$out/rules.mk" <<'RULES'
 FLAGS := -std=c17 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -O2 -ffp-contract=off \
          -fno-math-errno -Iinclude -Isrc -Itests/support/plain
-SRC := $(filter-out %_avx2.c %_avx512.c %_avx512vnni.c,$(wildcard src/kernels/*.c)) src/base/error.c
+SRC := $(filter-out %_avx2.c %_avx512.c %_avx512vnni.c %_amx.c,$(wildcard src/kernels/*.c)) src/base/error.c
 OBJ := $(SRC:%.c=$(OUT)/%.o)
 all: $(TESTS:%=$(OUT)/%)
 $(OUT)/%_neondot.o: ISA = -march=armv8.2-a+dotprod

@@ -69,9 +69,9 @@ static void check_format(int bits, int group, fore_dtype dtype) {
     fore_qrows x = {get(ROWS * (K + 5)), get(ROWS * groups * 4), get(ROWS * groups * 4), K + 5, groups};
     sets[0]->quantize_rows(&x, in, K, ROWS, K, group);
     (bits == 4 ? sets[0]->mm_q4 : sets[0]->mm_q8)(want, LDY, &x, &w, ROWS, 0, N);
-    static const int more[] = {17, 33, 64, 130};
+    static const int more[] = {41, 48, 64, 130};
     for (int s = 1; s < set_count; s++) {
-        for (int T = 1; T <= 16; T++) check(sets[s], &w, &x, want, y, T, 0, N);
+        for (int T = 1; T <= 40; T++) check(sets[s], &w, &x, want, y, T, 0, N);
         for (int i = 0; i < 4; i++) check(sets[s], &w, &x, want, y, more[i], 0, N);
         for (int p0 = 0; p0 < PANELS; p0++)
             for (int p1 = p0; p1 <= PANELS; p1++) {

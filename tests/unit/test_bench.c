@@ -91,7 +91,7 @@ static void test_lists(void **state) {
 }
 
 static const fore_machine machine = {.cpu = "a <fast> & \"odd\" machine", .isa = "avx2", .processors = 4, .threads = 2,
-                                     .read_speed = 10e9, .float_speed = 100e9, .integer_speed = 400e9};
+                                     .read_speed = 10e9, .float_speed = 100e9, .integer_speed = 400e9, .vector_speed = 200e9};
 
 static void test_limits(void **state) {
     (void)state;
@@ -122,6 +122,7 @@ static cli_bench *example(void) {
     b->read_speed = series(2, (double[]){10e9, 20e9});
     b->float_speed = one(100e9);
     b->integer_speed = one(400e9);
+    b->vector_speed = one(200e9);
     b->token = series(2, (double[]){0.2, 0.1});
     b->prefill = one(4);
     static const double cost[] = {0, 1, 1.25, 1.5}, commit[] = {0, 0, 0.1, 0.2};
@@ -162,7 +163,8 @@ static void test_conclusions(void **state) {
     near(b->depths[2].expected, 2.6 / (1.5 + 0.2 + 0.3));
     near(b->depths[1].expected_at, 1.8 / 1.5);
     near(b->depths[2].expected_at, 2.3 / 2);
-    near(cli_bench_integer_share(b), 0.5);
+    near(cli_bench_integer_share(b, &b->integer_speed), 0.5);
+    near(cli_bench_integer_share(b, &b->vector_speed), 1);
     near(cli_bench_read_share(b), 0.5); /* 1 GB a token: 5 GB/s of 10, 10 of 20 */
     fore_operator sum = cli_bench_sum(&b->profiles[0]);
     assert_true(sum.weight_bytes == 10000000000 && sum.calls == 10 && sum.seconds == 2);

@@ -33,7 +33,8 @@ static void read_matrix(const fore_store *store, const char *module, const fore_
 
 /* Rows as floats, from whatever they become. */
 static float *rows_of(const fore_form_matrix *m, size_t row0, size_t rows) {
-    size_t K = m->K, groups = m->bits ? K / (size_t)m->group : 1, bytes = m->bits ? rows * K * (size_t)m->bits / 8 : rows * K * fore_dtype_size(m->dtype);
+    size_t K = m->K, groups = m->bits ? K / (size_t)m->group : 1;
+    size_t bytes = m->bits ? rows * K * (size_t)m->bits / 8 : rows * K * fore_dtype_size(m->dtype);
     unsigned char *q = malloc(bytes), *scales = malloc(rows * groups * 2), *biases = malloc(rows * groups * 2);
     float *out = malloc(rows * K * sizeof *out);
     const fore_form_rows to = {q, scales, biases};
@@ -41,7 +42,8 @@ static float *rows_of(const fore_form_matrix *m, size_t row0, size_t rows) {
     if (problem) fail_msg("%s", problem);
     for (size_t i = 0; i < rows * K; i++) {
         if (!m->bits) {
-            out[i] = m->dtype == FORE_DTYPE_F32 ? fore_load_f32(q + 4 * i) : m->dtype == FORE_DTYPE_BF16 ? fore_load_bf16(q + 2 * i) : fore_load_f16(q + 2 * i);
+            if (m->dtype == FORE_DTYPE_F32) out[i] = fore_load_f32(q + 4 * i);
+            else out[i] = m->dtype == FORE_DTYPE_BF16 ? fore_load_bf16(q + 2 * i) : fore_load_f16(q + 2 * i);
             continue;
         }
         size_t g = i / K * groups + i % K / (size_t)m->group;
@@ -84,7 +86,7 @@ enum { MATRICES = sizeof matrices / sizeof *matrices };
 static void test_values(void **state) {
     (void)state;
     fore_error err = {0};
-    fore_store *store;
+    fore_store *store = NULL;
     golden g;
     golden_open(&g, EXTRA);
     if (fore_store_open_file(EXTRA, &store, &err)) fail_msg("%s", err.text);
@@ -124,7 +126,7 @@ static void test_fp8_values(void **state) {
     scratch s;
     scratch_make(&s);
     fore_error err = {0};
-    fore_store *store;
+    fore_store *store = NULL;
     if (fore_tensors_write(scratch_path(&s, "x.safetensors"), t, 2, &err) || fore_store_open_file(scratch_path(&s, "x.safetensors"), &store, &err))
         fail_msg("%s", err.text);
     const fore_dtype types[] = {FORE_DTYPE_OTHER, FORE_DTYPE_BF16, FORE_DTYPE_F16, FORE_DTYPE_F32};
@@ -136,7 +138,7 @@ static void test_fp8_values(void **state) {
         float *have = rows_of(&m, 0, 2);
         for (int k = 0; k < 508; k++) {
             unsigned v = bytes[0][k % 254], exponent = v >> 3 & 15;
-            double want = ldexp(exponent ? 8 + (v & 7) : 2 * (v & 7), (int)(exponent ? exponent : 0) - 10) * (double)scales[k / 254] * (v & 128 ? -1 : 1);
+            double want = ldexp(exponent ? 8 + (v & 7) : 2 * (v & 7), (int)exponent - 10) * (double)scales[k / 254] * (v & 128 ? -1 : 1);
             if ((double)have[k] != want) fail_msg("%u: %g, expected %g", v, (double)have[k], want);
         }
         free(have);
@@ -179,7 +181,7 @@ static fore_tensor *tensor(kit *k, const char *name) {
 /* What reading a matrix of the changed file says. */
 static fore_status read_changed(kit *k, const char *module, fore_error *err) {
     static const unsigned char zeros[1 << 16];
-    fore_store *store;
+    fore_store *store = NULL;
     for (size_t i = 0; i < k->count; i++)
         if (!k->t[i].data) k->t[i].data = zeros;
     if (fore_tensors_write(scratch_path(&k->s, "x.safetensors"), k->t, k->count, err) ||
@@ -271,7 +273,8 @@ static void test_refusals(void **state) {
         }
         fore_status s = read_changed(&k, table[i].module, &err);
         if (s != table[i].status || !strstr(err.text, table[i].text))
-            fail_msg("%s %s: %d \"%s\", expected %d \"%s\"", name, table[i].dtype ? table[i].dtype : "dropped", s, err.text, table[i].status, table[i].text);
+            fail_msg("%s %s: %d \"%s\", expected %d \"%s\"", name, table[i].dtype ? table[i].dtype : "dropped", s, err.text, table[i].status,
+                     table[i].text);
         kit_close(&k);
     }
 }
@@ -323,7 +326,7 @@ static void test_fused(void **state) {
     scratch s;
     scratch_make(&s);
     fore_error err = {0};
-    fore_store *store;
+    fore_store *store = NULL;
     if (fore_tensors_write(scratch_path(&s, "x.safetensors"), t, 4, &err) || fore_store_open_file(scratch_path(&s, "x.safetensors"), &store, &err))
         fail_msg("%s", err.text);
     const fore_stored_settings settings = {.block_rows = 8, .block_columns = 32};
@@ -375,7 +378,7 @@ static void test_transposed(void **state) {
     scratch s;
     scratch_make(&s);
     fore_error err = {0};
-    fore_store *store;
+    fore_store *store = NULL;
     if (fore_tensors_write(scratch_path(&s, "x.safetensors"), t, 2, &err) || fore_store_open_file(scratch_path(&s, "x.safetensors"), &store, &err))
         fail_msg("%s", err.text);
     const fore_stored_settings settings = {.block_rows = 16, .block_columns = 16};

@@ -320,7 +320,7 @@ static void test_machine(void **state) {
     assert_int_equal(fore_kern_get(NULL, &best, &err), FORE_OK);
     assert_string_equal(m.isa, best->name);
     assert_true(m.cpu[0] && m.processors >= 1 && m.threads == m.processors);
-    assert_true(m.read_speed == 0 && m.float_speed == 0 && m.integer_speed == 0);
+    assert_true(m.read_speed == 0 && m.float_speed == 0 && m.integer_speed == 0 && m.vector_speed == 0);
     const fore_kern *list[8];
     int n = fore_kern_list(list);
     double best_speed = 0, plain = 0;
@@ -329,6 +329,8 @@ static void test_machine(void **state) {
         assert_string_equal(m.isa, list[i]->name);
         assert_int_equal(m.threads, 1);
         assert_true(m.float_speed > 1e6 && m.integer_speed > 1e6 && m.read_speed == 0);
+        if (strcmp(m.isa, "amx") == 0) assert_true(m.vector_speed > 1e6 && m.integer_speed > m.vector_speed);
+        else assert_true(m.vector_speed == m.integer_speed);
         if (!i) plain = m.integer_speed;
         best_speed = m.integer_speed;
     }

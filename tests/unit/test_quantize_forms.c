@@ -21,7 +21,7 @@ enum { MOST = 256 };
 static void widen(const char *name, const scratch *s) {
     char dir[128], path[160];
     fore_error err = {0};
-    fore_store *store;
+    fore_store *store = NULL;
     fore_arena arena = {0};
     fore_config config;
     snprintf(dir, sizeof dir, FORMS "%s", name);
