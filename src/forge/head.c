@@ -128,7 +128,7 @@ static fore_status extract(fore_head_place *p, const char *dir, const char *out,
 }
 
 fore_status fore_head_extract(const char *dir, const char *out, fore_head_report *report, fore_error *err) {
-    fore_head_report unused;
+    fore_head_report unused = {0};
     fore_head_place p = {0};
     if (!dir || !out) return fore_fail(err, FORE_ERR_INVALID, "fore_head_extract: an argument is NULL");
     if (!report) report = &unused;
@@ -221,7 +221,7 @@ static fore_status attach(joining *j, const char *from, const char *into) {
 }
 
 fore_status fore_head_attach(const char *from, const char *into, fore_head_report *report, fore_error *err) {
-    fore_head_report unused;
+    fore_head_report unused = {0};
     if (!from || !into) return fore_fail(err, FORE_ERR_INVALID, "fore_head_attach: an argument is NULL");
     joining j = {.report = report ? report : &unused, .err = err};
     *j.report = (fore_head_report){0};

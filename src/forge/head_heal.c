@@ -172,7 +172,7 @@ static fore_status heal(healing *h, const char *dir, bool dry_run) {
 }
 
 fore_status fore_head_heal(const char *dir, bool dry_run, fore_head_report *report, fore_error *err) {
-    fore_head_report unused;
+    fore_head_report unused = {0};
     if (!dir) return fore_fail(err, FORE_ERR_INVALID, "fore_head_heal: an argument is NULL");
     healing h = {.report = report ? report : &unused, .err = err};
     *h.report = (fore_head_report){0};
