@@ -505,6 +505,96 @@ FORE_API fore_status fore_quantize(const char *source, const char *out, const fo
                                    fore_quantize_report **report, fore_error *err);
 FORE_API void fore_quantize_report_free(fore_quantize_report *report);
 
+/* ---- a vision tower for a checkpoint that lost it ---------------------------------------------------------------- */
+
+typedef struct fore_graft_options {
+    bool dry_run; /* looks and reports, writes nothing */
+    fore_progress progress; /* stage "graft", bytes of tensors; may be NULL */
+    void *user;
+} fore_graft_options;
+
+typedef struct fore_graft_report {
+    bool already;           /* the model has a whole tower: nothing was touched */
+    uint64_t tensors, bytes, parameters; /* of the tower */
+    const char *files[8];   /* [file_count] written (dry run: to be written), in this order; static */
+    int file_count;
+} fore_graft_report;
+
+/* Copies the vision tower of the checkpoint in the folder `from` into the one in `into`, which is text alone: the tensors, byte for
+ * byte, to model-vision.safetensors, the processor's settings, vision_config and token ids; the index comes last. Every file appears
+ * whole or not at all, so that `into` opens as before or as after whenever this ends; the same call again finishes the job. options
+ * may be NULL. FORE_ERR_INVALID: folders, or two checkpoints that do not fit, or names that are taken; FORE_ERR_FORMAT: a tower that
+ * is not whole; FORE_ERR_LIMIT: no room on the disk. */
+FORE_API fore_status fore_graft(const char *from, const char *into, const fore_graft_options *options, fore_graft_report *report,
+                                fore_error *err);
+
+/* ---- draft heads in files of their own ------------------------------------------------------------------------------- */
+
+typedef struct fore_head_report {
+    bool already; /* there was nothing to do, and nothing was touched */
+    uint64_t tensors, bytes; /* of the head */
+    int layers;
+    int changed;    /* of its norms, by fore_head_heal */
+    char note[400]; /* what fore_head_heal found */
+    const char *files[2]; /* [file_count] written (dry run: to be written), in this order; static, or the caller's */
+    int file_count;
+} fore_head_report;
+
+/* Writes the draft head of the checkpoint in `dir` to the safetensors file `out`, byte for byte, its names beginning with "mtp.". A
+ * file that is there must be the same. FORE_ERR_INVALID: no head, or a file that is in the way. */
+FORE_API fore_status fore_head_extract(const char *dir, const char *out, fore_head_report *report, fore_error *err);
+/* Gives the checkpoint in `into` the head of the file `from`: as mtp.safetensors (or the name that config.json has for it), and
+ * mtp_num_hidden_layers in config.json where none is declared. The head is checked against the model first; a model with a head of
+ * its own is refused. Every file appears whole or not at all. */
+FORE_API fore_status fore_head_attach(const char *from, const char *into, fore_head_report *report, fore_error *err);
+/* Makes the norms of the head in `dir` all of one encoding, where a conversion has changed some of them: those in the layers are
+ * judged together by the queries' and keys', those around the layers by those before fc. Where the two differ, the head is written
+ * anew to its own file, every norm as gain - 1; where config.json declares another encoding than the norms have, that is set
+ * right. */
+FORE_API fore_status fore_head_heal(const char *dir, bool dry_run, fore_head_report *report, fore_error *err);
+
+/* ---- whether a checkpoint is sound ------------------------------------------------------------------------------- */
+
+typedef struct fore_check_options {
+    const char *isa; /* as in fore_model_options */
+    int threads;     /* 0: the processors that this process may use */
+    bool no_answer;  /* tries no answer */
+    fore_progress progress; /* stages "check" (bytes of tensors), "load" and "prefill"; may be NULL */
+    void *user;
+} fore_check_options;
+
+typedef enum fore_check_level { FORE_CHECK_FINE, FORE_CHECK_REMARK, FORE_CHECK_PROBLEM } fore_check_level;
+
+typedef struct fore_check_finding {
+    fore_check_level level; /* REMARK: works less than it could; PROBLEM: does not work, or is not what it says */
+    const char *topic;      /* "config", "files", "tensors", "model", "norms", "vision", "draft head", "tokenizer", "template", "answer" */
+    const char *text;
+} fore_check_finding;
+
+typedef struct fore_check_tensor {
+    const char *name, *dtype, *file;
+    int dims;
+    uint64_t shape[8];
+    uint64_t nan, infinite; /* of floats: how many numbers are not */
+    bool zero;              /* it has numbers, and all are 0 */
+} fore_check_tensor;
+
+typedef struct fore_check_report {
+    bool sound; /* no PROBLEM among the findings */
+    const fore_check_finding *findings; /* [finding_count] at least one a topic that was reached */
+    size_t finding_count, problems, remarks;
+    const fore_check_tensor *tensors; /* [tensor_count] of the checkpoint's files, then of the draft head's own */
+    size_t tensor_count;
+    uint64_t bytes;
+    const char *prompt, *answer; /* of the trial; "" when there was none */
+} fore_check_report;
+
+/* Reads all of a checkpoint: its settings, every number of every tensor, opens it as fore_model_open does, and lets it answer, with
+ * drafts and without. What is wrong with it is in the report; a failure is that of the looking. *report is owned by the caller
+ * (fore_check_report_free). options may be NULL. FORE_ERR_IO: no such folder. */
+FORE_API fore_status fore_check(const char *dir, const fore_check_options *options, fore_check_report **report, fore_error *err);
+FORE_API void fore_check_report_free(fore_check_report *report);
+
 #ifdef __cplusplus
 }
 #endif

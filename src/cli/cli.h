@@ -71,6 +71,7 @@ typedef struct cli_options {
     int runs, prompt_tokens, decode_tokens;
     const char *depths, *sides, *acceptance; /* lists */
     bool dry_run, show, forget;
+    const char *from, *into;
     cli_list questions;
     const char *revision; /* of pull */
     cli_list includes, excludes;
@@ -93,7 +94,13 @@ enum {
     CLI_TUNE = 512,
     CLI_PACK = 1024,
     CLI_PULL = 2048,
-    CLI_ALL = 4095
+    CLI_GRAFT = 1 << 20, /* parts of forge */
+    CLI_CHECK = 1 << 21,
+    CLI_EXTRACT = 1 << 22,
+    CLI_ATTACH = 1 << 23,
+    CLI_HEAL = 1 << 24,
+    CLI_MTP_VERIFY = 1 << 25,
+    CLI_ALL = 4095 | CLI_GRAFT | CLI_CHECK | CLI_EXTRACT | CLI_ATTACH | CLI_HEAL | CLI_MTP_VERIFY
 };
 
 /* --color, in the order of its words. */
@@ -108,10 +115,12 @@ typedef struct cli_verb {
     const char *summary;                    /* one line */
     const char *about;                      /* lines of the help, ended by a newline */
     int (*run)(const cli_options *options); /* returns an exit code */
+    const struct cli_verb *const *parts;    /* of a verb in several words, ended by NULL: "forge graft"; NULL: a verb of one */
 } cli_verb;
 
 extern const cli_verb cli_run_verb, cli_chat_verb, cli_logits_verb, cli_tokenize_verb, cli_render_verb,
-    cli_inspect_verb, cli_verify_verb, cli_quantize_verb, cli_bench_verb, cli_tune_verb, cli_pack_verb, cli_pull_verb;
+    cli_inspect_verb, cli_verify_verb, cli_quantize_verb, cli_bench_verb, cli_tune_verb, cli_pack_verb, cli_pull_verb,
+    cli_forge_verb;
 
 /* Say it on standard error as "foresight: ..." and return the exit code, so that a verb ends with `return
  * cli_fail(...)`. */

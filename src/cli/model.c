@@ -130,7 +130,8 @@ int cli_model_options(const cli_options *options, fore_model_options *how, char 
     const cli_list *fields = &options->contract;
     *contract = NULL;
     how->mmproj = options->mmproj;
-    how->no_mtp = options->no_mtp || !(options->verb->bit & (CLI_RUN | CLI_CHAT | CLI_VERIFY | CLI_INSPECT | CLI_TUNE | CLI_PACK));
+    how->no_mtp = options->no_mtp ||
+                  !(options->verb->bit & (CLI_RUN | CLI_CHAT | CLI_VERIFY | CLI_INSPECT | CLI_TUNE | CLI_PACK | CLI_MTP_VERIFY));
     static const int bits[] = {0, 4, 8, 16};
     if (options->draft_head_bits >= 0) how->draft_head_bits = bits[options->draft_head_bits];
     if (options->draft_vocabulary > 0) how->draft_vocabulary = options->draft_vocabulary;

@@ -15,7 +15,7 @@
 #include "forge/quantize_config.h"
 #include "forge/quantize_report.h"
 #include "forge/quantize_stream.h"
-#include "model/mtp.h"
+#include "forge/sidecar.h"
 
 enum { MAX_CONFIG = 16 << 20, SLACK_BYTES = 32 << 20 };
 
@@ -85,37 +85,6 @@ static fore_status check_folders(const work *w) {
     return FORE_OK;
 }
 
-/* Opens a file of the source as the draft head's own, when it is there and has a head. */
-static fore_status try_sidecar(work *w, const char *name) {
-    char *path = fore_path_join(w->source, name);
-    if (!path) return fore_fail_nomem(w->err, name);
-    fore_status s = FORE_OK;
-    if (fore_file_exists(path)) s = fore_store_open_file(path, &w->sidecar, w->err);
-    free(path);
-    if (s || !w->sidecar) return s;
-    bool head = false;
-    for (size_t i = 0; i < fore_store_count(w->sidecar); i++) head = head || fore_quantize_is_draft(fore_store_at(w->sidecar, i)->name);
-    if (!head) { /* a file of that name without a head in it */
-        fore_store_close(w->sidecar);
-        w->sidecar = NULL;
-        return FORE_OK;
-    }
-    w->sidecar_name = strdup(name);
-    return w->sidecar_name ? FORE_OK : fore_fail_nomem(w->err, name);
-}
-
-static fore_status find_sidecar(work *w, const cJSON *config) {
-    const char *named = NULL;
-    fore_status s = fore_json_string(fore_json_get(config, "mlx_lm_extra_tensors"), "mtp_file", NULL, &named, w->err);
-    if (s) return fore_fail_prefix(w->err, s, "%s/%s: mlx_lm_extra_tensors", w->source, config_name);
-    if (named && !fore_path_stays_inside(named))
-        return fore_fail(w->err, FORE_ERR_FORMAT, "%s/%s: mlx_lm_extra_tensors.mtp_file: \"%.100s\" leaves the model's folder", w->source,
-                         config_name, named);
-    if (named) s = try_sidecar(w, named);
-    for (int i = 0; i < FORE_MTP_SIDECARS && !s && !w->sidecar; i++) s = try_sidecar(w, fore_mtp_sidecars[i]);
-    return s;
-}
-
 static fore_status open_source(work *w) {
     char *path = fore_path_join(w->source, config_name);
     if (!path) return fore_fail_nomem(w->err, config_name);
@@ -125,7 +94,7 @@ static fore_status open_source(work *w) {
     if (!s) s = fore_json_parse(w->config_text, w->config_size, path, &config, w->err);
     free(path);
     if (!s) s = fore_store_open(w->source, &w->store, w->err);
-    if (!s) s = find_sidecar(w, config);
+    if (!s) s = fore_sidecar_open(w->source, config, &w->sidecar, &w->sidecar_name, w->err);
     cJSON_Delete(config);
     return s;
 }

@@ -34,6 +34,12 @@ fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJ
                           fore_error *err);
 void fore_mtp_close(fore_mtp *mtp);
 
+/* The prefix under which a store has a head; NULL: it has none. */
+const char *fore_mtp_prefix(const fore_store *store);
+/* Whether the head in a store fits a model: every tensor there, with its shape. Of the network, config and kern alone are used;
+ * config_tree is its config.json. FORE_ERR_FORMAT names what is wrong. */
+fore_status fore_mtp_fits(const fore_network *network, const fore_store *store, const cJSON *config_tree, fore_error *err);
+
 /* Scratch memory of the head for up to `rows` rows a call. */
 typedef struct fore_mtp_scratch {
     int rows;

@@ -13,7 +13,7 @@ const char *const fore_mtp_sidecars[FORE_MTP_SIDECARS] = {"mtp.safetensors", "mt
 enum { JSON_LIMIT = 64 << 20 };
 
 /* The prefix under which the store has the head, NULL when it has none. */
-static const char *prefix_in(const fore_store *store) {
+const char *fore_mtp_prefix(const fore_store *store) {
     for (size_t i = 0; i < fore_store_count(store); i++)
         for (int p = 0; p < FORE_MTP_PREFIXES; p++)
             if (strncmp(fore_store_at(store, i)->name, fore_mtp_prefixes[p], strlen(fore_mtp_prefixes[p])) == 0) return fore_mtp_prefixes[p];
@@ -46,12 +46,12 @@ static fore_status find_weights(const char *dir, const fore_network *n, const cJ
         s = open_sidecar(dir, named, m, err);
         if (!s && !m->sidecar)
             return fore_fail(err, FORE_ERR_IO, "config.json names the draft head's file %.100s, which is not in %s", named, dir);
-        if (!s && !prefix_in(m->sidecar))
+        if (!s && !fore_mtp_prefix(m->sidecar))
             return fore_fail(err, FORE_ERR_FORMAT, "config.json names the draft head's file %.100s, which has no mtp.* tensors", named);
     }
     for (int i = 0; i < FORE_MTP_SIDECARS && !s && !m->sidecar; i++) {
         s = open_sidecar(dir, fore_mtp_sidecars[i], m, err);
-        if (s || !m->sidecar || prefix_in(m->sidecar)) continue;
+        if (s || !m->sidecar || fore_mtp_prefix(m->sidecar)) continue;
         fore_store_close(m->sidecar); /* a file of that name without a head in it */
         m->sidecar = NULL;
     }
@@ -60,7 +60,7 @@ static fore_status find_weights(const char *dir, const fore_network *n, const cJ
         *store = m->sidecar;
         return FORE_OK;
     }
-    if (prefix_in(n->store)) *store = n->store;
+    if (fore_mtp_prefix(n->store)) *store = n->store;
     snprintf(m->source, sizeof m->source, "the checkpoint's own files");
     return FORE_OK;
 }
@@ -177,6 +177,19 @@ static bool is_unknown_form(const fore_store *store, const char *prefix) {
     return false;
 }
 
+fore_status fore_mtp_fits(const fore_network *network, const fore_store *store, const cJSON *config_tree, fore_error *err) {
+    fore_mtp m = {0};
+    const char *prefix = fore_mtp_prefix(store);
+    snprintf(m.source, sizeof m.source, "%s", fore_store_file_path(store, 0));
+    if (!prefix) return fore_fail(err, FORE_ERR_INVALID, "%s: no tensors of a draft head (mtp.*)", m.source);
+    if (is_unknown_form(store, prefix)) return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: the draft head is quantised in a form that is not supported", m.source);
+    fore_status s = norm_encoding(config_tree, store, prefix, network->kern, &m, err);
+    if (!s) s = bind(network, store, prefix, NULL, &m, err);
+    fore_panels_free(&m.panels);
+    fore_arena_free(&m.arena);
+    return s;
+}
+
 static fore_status read_contract(const char *dir, const cJSON *config, const cJSON *caller, fore_contract *c, fore_error *err) {
     fore_contract_init(c);
     fore_status s = fore_contract_read(c, fore_json_get(config, "mtplx_mtp_contract"), FORE_CONTRACT_CONFIG, "config.json", err);
@@ -209,7 +222,7 @@ static fore_status attach(const char *dir, const fore_network *n, const cJSON *c
                  "model-mtp.safetensors and mtp.* in the checkpoint's own files");
         return FORE_OK;
     }
-    const char *prefix = prefix_in(store);
+    const char *prefix = fore_mtp_prefix(store);
     if (is_unknown_form(store, prefix)) {
         snprintf(m->why, sizeof m->why, "the draft head is quantised in a form that is not supported");
         return FORE_OK;

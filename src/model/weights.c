@@ -7,7 +7,7 @@
 #include "checkpoint/gguf_model.h"
 
 static const char *const TEXT_PREFIXES[] = {"model.language_model.", "language_model.model.", "language_model.", "model.", ""};
-static const char *const VISION_PREFIXES[] = {"model.visual.", "visual.", "vision_tower.", "model.vision_tower."};
+const char *const fore_vision_prefixes[FORE_VISION_PREFIXES] = {"model.visual.", "visual.", "vision_tower.", "model.vision_tower."};
 static const char *const MTP_PREFIXES[] = {"mtp.", "language_model.mtp.", "model.mtp.", "model.language_model.mtp."};
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -96,14 +96,21 @@ static const char *find_prefix(const fore_store *store, const char *const *prefi
     return NULL;
 }
 
+const char *fore_tower_prefix(const fore_store *store) {
+    return find_prefix(store, fore_vision_prefixes, FORE_VISION_PREFIXES, "patch_embed.proj.weight");
+}
+
 /* MLX's conversions store the gain of a norm, Hugging Face's files gain - 1. The axes of the convolution tell which it is. */
-static bool is_mlx(const fore_binder *b, const fore_text_config *t) {
-    for (int i = 0; i < t->num_hidden_layers; i++) {
+static void find_norms(const fore_binder *b, const fore_text_config *t, fore_network *n) {
+    n->norms_absolute = !t->zero_centred_norms;
+    n->norms_rule = t->zero_centred_norms ? "no convolution tells, so as Hugging Face has them" : "models of this type have them so";
+    for (int i = 0; i < t->num_hidden_layers && t->zero_centred_norms; i++) {
         if (t->full_attention[i]) continue;
         const fore_entry *e = fore_bind_find(b, "layers.%d.linear_attn.conv1d.weight", i);
-        return e && e->dims == 3 && e->shape[2] == 1 && t->linear_conv_kernel_dim > 1;
+        n->norms_absolute = e && e->dims == 3 && e->shape[2] == 1 && t->linear_conv_kernel_dim > 1;
+        n->norms_rule = n->norms_absolute ? "the convolution's axes are MLX's" : "the convolution's axes are Hugging Face's";
+        return;
     }
-    return false;
 }
 
 static fore_status bind_text(fore_network *n, fore_error *err) {
@@ -117,7 +124,8 @@ static fore_status bind_text(fore_network *n, fore_error *err) {
     int C = t->hidden_size;
     n->layers = fore_arena_alloc(&n->arena, (size_t)t->num_hidden_layers, sizeof *n->layers);
     if (!n->layers) return fore_fail_nomem(err, "the layer table");
-    float plus = !t->zero_centred_norms || is_mlx(&b, t) ? 0 : 1;
+    find_norms(&b, t, n);
+    float plus = n->norms_absolute ? 0 : 1;
     fore_bind_matrix(&b, &n->embed, t->vocab_size, C, "embed_tokens.weight");
     fore_bind_vector(&b, &n->norm, C, plus, "norm.weight");
     for (int i = 0; i < t->num_hidden_layers && !b.status; i++) fore_bind_layer(&b, t, &n->layers[i], i, plus);
@@ -150,7 +158,7 @@ static void count_parameters(fore_network *n, uint64_t quantised) {
         if (has_prefix(e->name, MTP_PREFIXES, COUNT(MTP_PREFIXES))) {
             n->mtp_parameters += size;
             n->mtp_tensors++;
-        } else if (has_prefix(e->name, VISION_PREFIXES, COUNT(VISION_PREFIXES))) {
+        } else if (has_prefix(e->name, fore_vision_prefixes, FORE_VISION_PREFIXES)) {
             n->vision_parameters += size;
         } else {
             n->text_parameters += size;
@@ -185,7 +193,7 @@ fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore
         if (!out->inv_freq) s = fore_fail_nomem(err, "rope frequencies");
     }
     if (!s && out->config.has_vision) {
-        const char *prefix = find_prefix(out->store, VISION_PREFIXES, COUNT(VISION_PREFIXES), "patch_embed.proj.weight");
+        const char *prefix = fore_tower_prefix(out->store);
         if (prefix) {
             s = fore_tower_bind(out, prefix, err);
         } else {

@@ -77,6 +77,8 @@ typedef struct fore_network {
     fore_weight embed;   /* [V,C] */
     fore_weight lm_head; /* [V,C]; the same as embed when tied */
     const float *norm;   /* [C] gain */
+    bool norms_absolute;    /* the files hold the norms' gains themselves, not gain - 1 */
+    const char *norms_rule; /* how that was found; static */
     fore_layer *layers;  /* [num_hidden_layers] */
     fore_tower tower;    /* when config.has_vision */
     const float *inv_freq;        /* [rotary_dim/2] */
@@ -98,6 +100,10 @@ void fore_bind_moe(fore_binder *b, const fore_text_config *text, fore_layer *lay
 /* A whole decoder layer, "layers.N." under the binder's prefix: its kinds are text->full_attention[i] and text->sparse[i]. plus:
  * 1 when its norms are zero-centred, 0 when they hold the gain itself, as MLX's conversions have it together with other axes. */
 void fore_bind_layer(fore_binder *b, const fore_text_config *text, fore_layer *layer, int i, float plus);
+/* Under which prefixes a tower's tensors may lie, and the one under which the store has a patch embedding; NULL: it has none. */
+enum { FORE_VISION_PREFIXES = 4 };
+extern const char *const fore_vision_prefixes[FORE_VISION_PREFIXES];
+const char *fore_tower_prefix(const fore_store *store);
 fore_status fore_tower_bind(fore_network *network, const char *prefix, fore_error *err);
 /* Floats of a picture's row: what is spliced into the embeddings and, behind it, one part for each deepstack merger. */
 static inline size_t fore_picture_columns(const fore_config *config) {
