@@ -50,8 +50,11 @@ static fore_status new_pass(const fore_session *s, int rows, timed_pass *t, fore
     t->logits = malloc(T * V * sizeof *t->logits);
     t->recurrent = malloc(s->state.recurrent_bytes + 1);
     if (!t->embeddings || !t->hidden || !t->logits || !t->recurrent) return fore_fail_nomem(err, "a timed pass");
-    memset(t->logits, 0, T * V * sizeof *t->logits); /* its pages are there before the clock runs */
-    return fore_window_new(c, rows, &t->window, err);
+    fore_status st = fore_window_new(c, rows, &t->window, err);
+    if (st) return st;
+    memset(t->logits, 0, T * V * sizeof *t->logits); /* pages are there before the clock runs, as those of an answer are */
+    memset(t->window.memory, 0, t->window.bytes);
+    return FORE_OK;
 }
 
 static void run_pass(fore_session *s, int rows, timed_pass *t, fore_pass_time *out) {
