@@ -60,6 +60,11 @@ struct fore_video_reader {
     uint64_t decoded;
 };
 
+static void unload(const fore_video_reader *r) {
+    for (int i = 0; i < LIBRARIES; i++)
+        if (r->library[i]) dlclose(r->library[i]);
+}
+
 static fore_status load(fore_video_reader *r, fore_error *err) {
 #define SONAME_OF(name, version) "lib" name ".so." AV_STRINGIFY(version)
     static const char *const names[LIBRARIES] = {
@@ -259,6 +264,7 @@ fore_status fore_video_reader_open(const fore_video *video, const char *name, co
     if (!s) s = load(r, err);
     if (s) {
         if (r->fd >= 0) close(r->fd);
+        unload(r);
         free(r);
         return s;
     }
@@ -285,7 +291,7 @@ void fore_video_reader_close(fore_video_reader *r) {
     close_input(r);
     r->av_log_set_level(r->log_level);
     if (r->fd >= 0) close(r->fd);
-    for (int i = 0; i < LIBRARIES; i++) dlclose(r->library[i]);
+    unload(r);
     free(r);
 }
 
