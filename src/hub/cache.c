@@ -110,8 +110,10 @@ fore_status fore_hub_cache_set_ref(const fore_hub_cache *cache, const char *revi
     if (!fore_hub_cache_ref(cache, revision, known, NULL) && strcmp(known, commit) == 0) return FORE_OK;
     fore_status s = JOIN(&path, err, cache->folder, "/refs/", revision);
     if (!s) s = make_parents(path, strlen(cache->folder) + 1, err);
-    /* Beside the blobs, because every file below refs is taken for a revision. */
-    if (!s) s = JOIN(&temporary, err, cache->folder, "/blobs/ref.", commit, ".incomplete");
+    /* Beside the blobs, because every file below refs is taken for a revision; of this process, for another may set it too. */
+    char process[32];
+    snprintf(process, sizeof process, ".%ld", (long)getpid());
+    if (!s) s = JOIN(&temporary, err, cache->folder, "/blobs/ref.", commit, process, ".incomplete");
     if (!s) {
         int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
         bool good = fd >= 0 && write(fd, commit, strlen(commit)) == (ssize_t)strlen(commit) && fsync(fd) == 0;
@@ -151,7 +153,8 @@ fore_status fore_hub_cache_link(const fore_hub_cache *cache, const char *commit,
     if (!s) s = JOIN(&target, err, up.data, "../blobs/", digest);
     if (!s) s = make_parents(at, strlen(cache->folder) + 1, err);
     if (!s && unlink(at) && errno != ENOENT) s = fore_fail(err, FORE_ERR_IO, "%s: cannot replace: %s", at, strerror(errno));
-    if (!s && symlink(target, at)) {
+    /* Another program that pulls the same may have been faster. */
+    if (!s && symlink(target, at) && !(errno == EEXIST && fore_hub_file_has_size(at, size))) {
         const char *advice = errno == EPERM || errno == ENOTSUP || errno == ENOSYS
                                  ? "; this file system seems to have no symbolic links: HF_HUB_CACHE sets another place" : "";
         s = fore_fail(err, FORE_ERR_IO, "%s: cannot link: %s%s", at, strerror(errno), advice);
