@@ -135,13 +135,11 @@ static fore_status give_tree(const char *name, cJSON *tree, fore_source_file eac
 
 /* Frames of videos are cut as pictures are, and have limits of their own, which metadata do not have: those of the published files. */
 static fore_status set_video_limits(cJSON *tree, fore_error *err) {
-    static const char *const names[] = {"min_pixels", "max_pixels"};
-    static const double limits[] = {4096, 25165824};
-    for (size_t i = 0; i < 2; i++) {
-        cJSON_DeleteItemFromObjectCaseSensitive(tree, names[i]);
-        if (!cJSON_AddNumberToObject(tree, names[i], limits[i])) return fore_fail_nomem(err, "a model's settings");
-    }
-    return FORE_OK;
+    cJSON_DeleteItemFromObjectCaseSensitive(tree, "min_pixels");
+    cJSON_DeleteItemFromObjectCaseSensitive(tree, "max_pixels");
+    cJSON *size = cJSON_AddObjectToObject(tree, "size");
+    bool good = size && cJSON_AddNumberToObject(size, "shortest_edge", 4096) && cJSON_AddNumberToObject(size, "longest_edge", 25165824);
+    return good ? FORE_OK : fore_fail_nomem(err, "a model's settings");
 }
 
 static fore_status give_processors(const fore_source *s, fore_source_file each, void *user, fore_error *err) {
