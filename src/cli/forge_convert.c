@@ -43,7 +43,7 @@ static int print_json(const cli_options *o, const fore_quantize_report *r) {
 static void print_kinds(const fore_quantize_report *r) {
     for (int copied = 1; copied >= 0; copied--)
         for (int bits = 2; bits <= 8; bits++)
-            for (int group = 32; group <= 128; group *= 2) {
+            for (int group = 16; group <= 128; group *= 2) {
                 size_t count = 0;
                 double weights = 0;
                 for (size_t i = 0; i < r->count; i++) {

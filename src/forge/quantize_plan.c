@@ -140,7 +140,7 @@ static fore_status decide(maker *m, fore_quantize_job *j, settled as) {
     j->group = as.group;
     j->exact = as.exact;
     if (as.exact) {
-        j->affine = form->dtype;
+        j->affine = fore_seen_affine(form);
         return FORE_OK;
     }
     j->affine = (form && form->bits ? form->dtype : j->dtype) == FORE_DTYPE_F16 ? FORE_DTYPE_F16 : FORE_DTYPE_BF16;
@@ -383,12 +383,12 @@ static fore_status plan_store(maker *m, const fore_seen *from) {
 
 /* Which bits and group most weights have, of those in integers. */
 static void find_usual(fore_quantize_plan *p) {
-    enum { BITS = 9, GROUPS = 3 };
+    enum { BITS = 9, GROUPS = 9 };
     uint64_t weights[BITS][GROUPS] = {{0}}, best = 0;
     for (size_t i = 0; i < p->count; i++) {
         const fore_quantize_job *j = &p->jobs[i];
         if (!j->bits) continue;
-        uint64_t *sum = &weights[j->bits][j->group / 64];
+        uint64_t *sum = &weights[j->bits][j->group / 16];
         *sum += j->rows * j->K;
         if (*sum <= best) continue;
         best = *sum;

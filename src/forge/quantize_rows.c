@@ -10,9 +10,15 @@
 #include "kernels/half.h"
 #include "kernels/turn.h"
 
+enum { SUPER = 256 }; /* neighbours that share the step and the base of products */
+
 /* Bytes of a row as its form has it: integers, and scales or biases. */
 static size_t q_row(const fore_form_matrix *m) { return m->K / 8 * (size_t)m->bits; }
-static size_t affine_row(const fore_form_matrix *m) { return m->K / (size_t)m->group * fore_dtype_size(m->dtype); }
+static bool is_product(const fore_form_matrix *m) { return !fore_dtype_is_float(m->dtype); }
+static size_t parts_of(const fore_form_matrix *m) { return (size_t)(SUPER / m->group); }
+static size_t affine_row(const fore_form_matrix *m) {
+    return is_product(m) ? m->K / SUPER * (2 + parts_of(m)) : m->K / (size_t)m->group * fore_dtype_size(m->dtype);
+}
 
 bool fore_rows_lie(const fore_quantize_piece *p) { return !p->form && !p->across; }
 bool fore_rows_part(const fore_quantize_piece *p) { return !p->across; }
@@ -65,6 +71,25 @@ static const char *read_integers(const fore_form_matrix *m, uint64_t n, uint64_t
     return NULL;
 }
 
+static float load(fore_dtype dtype, const unsigned char *p, size_t i) {
+    if (dtype == FORE_DTYPE_F32) return fore_load_f32(p + 4 * i);
+    return dtype == FORE_DTYPE_BF16 ? fore_load_bf16(p + 2 * i) : fore_load_f16(p + 2 * i);
+}
+
+/* Scale and bias of a group, counted through all rows. Of products the signed ones, in groups of 16, have one factor for both. */
+static void affine_of(const fore_form_matrix *m, const fore_form_rows *from, size_t g, float *scale, float *bias) {
+    if (!is_product(m)) {
+        *scale = load(m->dtype, from->scales, g);
+        *bias = load(m->dtype, from->biases, g);
+        return;
+    }
+    const size_t parts = parts_of(m), at = g / parts * (2 + parts), in = at + 2 + g % parts;
+    const bool both = m->group == 16;
+    const float u = both ? (float)(int8_t)from->scales[in] : (float)from->scales[in];
+    *scale = fore_load_f16(from->scales + at) * u;
+    *bias = fore_load_f16(from->biases + at) * (both ? u : (float)from->biases[in]);
+}
+
 /* n integers that lie `from_bits` apart, to `bits` apart: true if all of them fit. n is a multiple of 8. */
 static bool repack(const unsigned char *from, unsigned from_bits, unsigned char *to, unsigned bits, size_t n) {
     unsigned held = 0, have = 0, put = 0, used = 0;
@@ -87,20 +112,22 @@ static bool repack(const unsigned char *from, unsigned from_bits, unsigned char 
 const char *fore_rows_stored(const fore_rows *rows, const fore_quantize_job *j, const fore_quantize_piece *p, uint64_t r, uint64_t count,
                              uint64_t at, const fore_form_rows *to) {
     const fore_form_matrix *m = p->form;
-    if (m->bits == j->bits) return read_integers(m, p->row + r, count, to);
-    const fore_form_rows room = {rows->q + at * q_row(m), to->scales, to->biases};
+    const bool narrow = m->bits != j->bits, product = is_product(m);
+    const fore_form_rows room = {narrow ? rows->q + at * q_row(m) : to->q, product ? rows->scales + at * affine_row(m) : to->scales,
+                                 product ? rows->biases + at * affine_row(m) : to->biases};
     const char *problem = read_integers(m, p->row + r, count, &room);
     if (problem) return problem;
-    bool good = repack(room.q, (unsigned)m->bits, to->q, (unsigned)j->bits, (size_t)count * m->K);
+    for (size_t g = 0; product && g < count * (m->K / (size_t)m->group); g++) {
+        float affine[2];
+        affine_of(m, &room, g, &affine[0], &affine[1]);
+        memcpy(to->scales + 4 * g, &affine[0], sizeof(float));
+        memcpy(to->biases + 4 * g, &affine[1], sizeof(float));
+    }
+    bool good = !narrow || repack(room.q, (unsigned)m->bits, to->q, (unsigned)j->bits, (size_t)count * m->K);
     return good ? NULL : "an integer has more bits than its form";
 }
 
 /* ---- floats ------------------------------------------------------------------------------------------------------ */
-
-static float load(fore_dtype dtype, const unsigned char *p, size_t i) {
-    if (dtype == FORE_DTYPE_F32) return fore_load_f32(p + 4 * i);
-    return dtype == FORE_DTYPE_BF16 ? fore_load_bf16(p + 2 * i) : fore_load_f16(p + 2 * i);
-}
 
 /* What the integers of `count` rows stand for: scale * q + bias in one rounding, as everywhere. */
 static bool widen(const fore_form_matrix *m, size_t count, const fore_form_rows *from, float *out) {
@@ -109,7 +136,8 @@ static bool widen(const fore_form_matrix *m, size_t count, const fore_form_rows 
     unsigned held = 0, have = 0;
     bool good = true;
     for (size_t g = 0; g < count * (m->K / (size_t)m->group); g++) {
-        float scale = load(m->dtype, from->scales, g), bias = load(m->dtype, from->biases, g);
+        float scale, bias;
+        affine_of(m, from, g, &scale, &bias);
         good &= isfinite(scale) && isfinite(bias);
         for (int k = 0; k < m->group; k++) {
             if (have < bits) {
@@ -154,17 +182,23 @@ const char *fore_rows_floats(const fore_rows *rows, const fore_quantize_job *j, 
 
 /* ---- letting go -------------------------------------------------------------------------------------------------- */
 
+/* Rows of a part of the matrix, which lie one behind the other in it. */
+static void release_rows(const fore_entry *part, uint64_t all, uint64_t row, uint64_t count) {
+    size_t bytes = all ? part->bytes / (size_t)all : 0;
+    fore_map_release(part->data + row * bytes, (size_t)count * bytes);
+}
+
 void fore_rows_release(const fore_quantize_piece *p, uint64_t r, uint64_t count, bool whole) {
     const fore_form_matrix *m = p->form;
     const fore_entry *weights = m ? m->part[0] : p->from;
     if (!p->mapped) return;
+    uint64_t all = 1;
+    for (int d = 0; d + 1 < p->from->dims; d++) all *= p->from->shape[d];
     bool rows = !p->across && (!m || ((fore_seen_is_mlx(m) || m->form->by_rows) && !weights->order));
-    if (rows) {
-        uint64_t all = 1;
-        for (int d = 0; d + 1 < p->from->dims; d++) all *= p->from->shape[d];
-        size_t row = all ? weights->bytes / (size_t)all : 0;
-        fore_map_release(weights->data + (p->row + r) * row, (size_t)count * row);
-    } else if (whole) {
-        fore_map_release(weights->data, weights->bytes);
+    if (rows) release_rows(weights, all, p->row + r, count);
+    for (int k = 1; rows && fore_seen_is_mlx(m) && k < 3; k++) release_rows(m->part[k], all, p->row + r, count);
+    for (int k = 0; !rows && whole && k < (m ? FORE_FORM_PARTS : 1); k++) {
+        const fore_entry *part = m ? m->part[k] : weights;
+        if (part) fore_map_release(part->data, part->bytes);
     }
 }

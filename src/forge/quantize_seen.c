@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "forge/quantize_names.h"
+#include "kernels/quant.h"
 #include "model/form_list.h"
 
 /* It marks matrices alone: how their rows are read is quantize_rows.c's business. */
@@ -23,10 +24,12 @@ int fore_seen_width(const fore_form_matrix *form) {
     /* Those of compressed-tensors, AWQ and GPTQ that become wider lie around 2^bits; those of IQ4_NL are looked up in a table. */
     int bits = form->bits;
     if (form->form == &fore_form_int) bits = form->bits == 4 ? form->file_bits : form->file_bits + 1;
-    else if (form->form == &fore_form_gguf && form->file_bits == 5) bits = 5;
+    else if (form->form == &fore_form_gguf && form->label[0] == 'Q') bits = form->file_bits;
     bits = round_up(bits);
     return bits < form->bits ? bits : form->bits;
 }
+
+fore_dtype fore_seen_affine(const fore_form_matrix *form) { return fore_dtype_is_float(form->dtype) ? form->dtype : FORE_DTYPE_F32; }
 
 bool fore_seen_alike(const fore_form_matrix *a, const fore_form_matrix *b) {
     if (!a || !b) return !a && !b;
@@ -54,19 +57,23 @@ static const fore_entry *companion(const fore_store *store, const fore_entry *e,
     return fore_store_find(store, name);
 }
 
-/* The width of a row by which words and groups come out at bits and a size that there are. */
-static bool fits(uint64_t words, uint64_t groups, uint64_t K) {
-    uint64_t bits = K ? words * 32 / K : 0, group = K / groups;
-    return K && words * 32 % K == 0 && K % groups == 0 && ((bits >= 2 && bits <= 6) || bits == 8) && (group == 32 || group == 64 || group == 128);
+/* Whether words and groups of a row of K come out at bits and a size that there are. */
+static bool fits(uint64_t words, uint64_t groups, uint64_t K, fore_dtype dtype) {
+    uint64_t bits = K ? words * 32 / K : 0;
+    if (!K || words * 32 % K || K % groups || K / groups > 128 || !((bits >= 2 && bits <= 6) || bits == 8)) return false;
+    size_t unused;
+    const int group = (int)(K / groups);
+    return !fore_qweight_check(bits <= 4 ? 4 : 8, group, 1, (int64_t)K, dtype, &unused, NULL) ||
+           (dtype == FORE_DTYPE_F32 && (group == 32 || group == 64 || group == 128)); /* which need no panels */
 }
 
 /* By the model where it tells; else the only one that fits. */
-static uint64_t find_columns(const fore_config *config, const char *name, uint64_t words, uint64_t groups) {
+static uint64_t find_columns(const fore_config *config, const char *name, uint64_t words, uint64_t groups, fore_dtype dtype) {
     int64_t said = fore_name_columns(config, name);
-    if (said > 0) return fits(words, groups, (uint64_t)said) ? (uint64_t)said : 0;
+    if (said > 0) return fits(words, groups, (uint64_t)said, dtype) ? (uint64_t)said : 0;
     uint64_t found = 0;
-    for (uint64_t group = 32; group <= 128; group *= 2) {
-        if (!fits(words, groups, groups * group)) continue;
+    for (uint64_t group = 16; group <= 128; group *= 2) {
+        if (!fits(words, groups, groups * group, dtype)) continue;
         if (found) return 0;
         found = groups * group;
     }
@@ -87,7 +94,7 @@ static fore_status read_mlx(const fore_seen *seen, const fore_config *config, co
     bool good = (e->dims == 2 || e->dims == 3) && same_rows(e, scales) && same_rows(e, biases) && e->bytes && scales->bytes &&
                 scales->bytes == biases->bytes && scales->dtype == biases->dtype && fore_dtype_is_float(scales->dtype);
     uint64_t words = good ? e->shape[e->dims - 1] : 0, groups = good ? scales->shape[e->dims - 1] : 0;
-    uint64_t K = good && words <= INT32_MAX && groups <= INT32_MAX / 128 ? find_columns(config, e->name, words, groups) : 0;
+    uint64_t K = good && words <= INT32_MAX && groups <= INT32_MAX / 128 ? find_columns(config, e->name, words, groups, scales->dtype) : 0;
     if (!K)
         return fore_fail(err, FORE_ERR_FORMAT, "%s: %s: its shape and those of its scales and biases are of no matrix that the model has in 2 to 6 "
                          "or 8 bits and groups of 32, 64 or 128", what, e->name);

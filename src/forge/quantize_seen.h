@@ -32,6 +32,8 @@ bool fore_seen_is_floats(const fore_form_matrix *form);
 bool fore_seen_is_fp8(const fore_form_matrix *form);
 /* Bits that hold each of the integers which the form has for groups of neighbours, 2 to 6 or 8; 0: it has none. */
 int fore_seen_width(const fore_form_matrix *form);
+/* What the scales and biases of those integers are stored as: those that are products (kernels/quant.h), as the F32 that they stand for. */
+fore_dtype fore_seen_affine(const fore_form_matrix *form);
 /* Whether rows of both can lie in one tensor without a change. Either may be NULL. */
 bool fore_seen_alike(const fore_form_matrix *a, const fore_form_matrix *b);
 
