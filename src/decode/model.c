@@ -190,8 +190,9 @@ static fore_status check_processor(const fore_model *m, fore_error *err) {
     if (p->patch_size == v->patch_size && p->temporal_patch_size == v->temporal_patch_size && p->merge_size == v->spatial_merge_size)
         return FORE_OK;
     return fore_fail(err, FORE_ERR_FORMAT,
-                     "%s: the picture processor's patch, temporal and merge sizes are %d, %d, %d; the vision tower's are %d, %d, %d", m->dir,
-                     p->patch_size, p->temporal_patch_size, p->merge_size, v->patch_size, v->temporal_patch_size, v->spatial_merge_size);
+                     "%s: the picture processor's patch, temporal and merge sizes are %d, %d, %d; the vision tower's are %d, %d, %d; give the "
+                     "folder the preprocessor_config.json of the model that the tower is from (without one, its published values are used)",
+                     m->dir, p->patch_size, p->temporal_patch_size, p->merge_size, v->patch_size, v->temporal_patch_size, v->spatial_merge_size);
 }
 
 /* The draft head, unless the caller does not want it. */

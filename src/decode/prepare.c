@@ -202,8 +202,9 @@ static fore_status check_video_processor(const fore_model *m, fore_error *err) {
     if (p->patch_size == v->patch_size && p->temporal_patch_size == v->temporal_patch_size && p->merge_size == v->spatial_merge_size)
         return FORE_OK;
     return fore_fail(err, FORE_ERR_FORMAT,
-                     "%s: the video processor's patch, temporal and merge sizes are %d, %d, %d; the vision tower's are %d, %d, %d", m->dir,
-                     p->patch_size, p->temporal_patch_size, p->merge_size, v->patch_size, v->temporal_patch_size, v->spatial_merge_size);
+                     "%s: the video processor's patch, temporal and merge sizes are %d, %d, %d; the vision tower's are %d, %d, %d; give the "
+                     "folder the video_preprocessor_config.json of the model that the tower is from",
+                     m->dir, p->patch_size, p->temporal_patch_size, p->merge_size, v->patch_size, v->temporal_patch_size, v->spatial_merge_size);
 }
 
 /* The videos of a request, sampled, and what is known of their temporal patches. */
