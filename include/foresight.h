@@ -206,7 +206,7 @@ typedef struct fore_video {
     const float *patches;   /* instead of frames and files: pixel_values_videos [P, 3*2*16*16]; with times [grid[0]] of the temporal */
     int grid[3];            /* patches, which a prompt of ids does without; t, h, w in patches */
 } fore_video;
-FORE_API bool fore_video_files(void); /* whether files can be read */
+FORE_API bool fore_video_files(void); /* whether files can be read; while one is, FFmpeg's log is silent in the whole process */
 
 typedef struct fore_logit_bias {
     int32_t id;

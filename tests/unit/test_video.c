@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -362,6 +363,52 @@ static void test_bad_files(void **state) {
     assert_non_null(strstr(err.text, "64x48 pixels, the limit is 40 a side"));
 }
 
+/* FFmpeg's log level, or its setter, from the library that a file's reading has loaded. */
+static void *ffmpeg_call(const char *name) {
+    void *call = NULL;
+    for (int version = 50; version < 90 && !call; version++) {
+        char file[32];
+        snprintf(file, sizeof file, "libavutil.so.%d", version);
+        void *library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+        if (!library) continue;
+        call = dlsym(library, name);
+        dlclose(library);
+    }
+    assert_non_null(call);
+    return call;
+}
+
+/* Files that are open at once, closed in any order: the process has its log level again. */
+static void test_log_level(void **state) {
+    (void)state;
+    if (!fore_video_files()) return;
+    const fore_video video = {.path = "tests/samples/clip.mkv"};
+    fore_limits limits;
+    fore_limits_init(&limits);
+    int (*get)(void);
+    void (*set)(int);
+    int before = 0;
+    for (int order = 0; order < 3; order++) {
+        fore_video_reader *readers[2];
+        size_t total;
+        double fps;
+        fore_error err = {0};
+        for (int i = 0; i < 2; i++)
+            if (fore_video_reader_open(&video, "v", &limits, &readers[i], &total, &fps, &err)) fail_msg("%s", err.text);
+        void *calls[] = {ffmpeg_call("av_log_get_level"), ffmpeg_call("av_log_set_level")};
+        memcpy(&get, &calls[0], sizeof get);
+        memcpy(&set, &calls[1], sizeof set);
+        assert_int_equal(get(), -8); /* AV_LOG_QUIET */
+        fore_video_reader_close(readers[order % 2]);
+        fore_video_reader_close(readers[1 - order % 2]);
+        if (order == 0) before = get();
+        assert_int_equal(get(), order == 2 ? -8 : before);
+        if (order == 1) set(-8); /* the process itself wants none */
+    }
+    assert_true(before > -8);
+    set(before);
+}
+
 static int forget(void **state) {
     (void)state;
     table(NULL);
@@ -372,6 +419,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sampling), cmocka_unit_test(test_sizes), cmocka_unit_test(test_times),  cmocka_unit_test(test_settings),
         cmocka_unit_test(test_frames),   cmocka_unit_test(test_files), cmocka_unit_test(test_turned), cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_log_level),
     };
     return cmocka_run_group_tests_name("video", tests, NULL, forget);
 }
