@@ -134,7 +134,7 @@ static void test_files(void **state) {
     scratch_write(&s, "source/quantize_config.json", "{}", 2);
     scratch_write(&s, "source/vocab.txt", "a", 1);
     scratch out_files;
-    snprintf(out_files.dir, sizeof out_files.dir, "%s/out", s.dir);
+    snprintf(out_files.dir, sizeof out_files.dir, "%.50s/out", s.dir);
     convert(&s, scratch_path(&s, "source"), (fore_convert_options){.exact = false}, NULL);
     assert_int_equal(scratch_count(&out_files), 5); /* config.json, the index, the weights, the report, vocab.txt */
     scratch_remove(&s);
