@@ -96,7 +96,7 @@ static void test_metadata(void **state) {
             const fore_video_processor *c = &a.model->video_processor, *d = &b.model->video_processor;
             same_cut(&a.model->processor, &b.model->processor);
             same_cut(&c->frame, &d->frame);
-            assert_true(c->fps == d->fps && c->min_frames == d->min_frames && c->max_frames == d->max_frames && c->frame_tokens == d->frame_tokens &&
+            assert_true(c->fps == d->fps && c->min_frames == d->min_frames && c->max_frames == d->max_frames && c->max_tokens == d->max_tokens && c->kind == d->kind &&
                         c->cap_frames == d->cap_frames && c->samples == d->samples);
         }
         subject_close(&a);
