@@ -2,8 +2,8 @@
  *
  * Fields without which drafts are hopeless (order, norms, which hidden) are tried in every combination, since one put right while
  * another is wrong changes nothing that could be seen. Then single changes of the variant that is ahead are tried, until none gets
- * ahead of it. Of everything that was tried the simplest wins that chance cannot tell from the one ahead, if it is better than the
- * present contract beyond chance: so the search may follow noise, the choice does not. */
+ * ahead of it, and those of the one that would be chosen. The simplest wins that chance cannot tell from the one ahead, if it is
+ * better than the present contract beyond chance: the search may follow noise, the choice does not. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +16,12 @@
 #include "forge/json_text.h"
 #include "forge/paired.h"
 
-enum { PLACES_LEAST = 192 /* twelve runs: fewer say little of how they scatter */, DEPTH = 3, MOST_VARIANTS = 64, MOST_SWEEPS = 4 };
+enum { PLACES_LEAST = 192 /* twelve runs: fewer say little of how they scatter */, DEPTH = 3, MOST_VARIANTS = 64, MOST_SWEEPS = 3 };
 static const double ALPHA = 0.01, LEAST = 0.02;
 
 typedef struct variant {
     int pick[FORE_TRIED_FIELDS]; /* index of the field's value; all 0: the present contract */
-    int changes;
+    int changes, unusual; /* fields that are not as in the present contract; as in one that says nothing */
     uint8_t *right; /* [places] in the arena */
     double tokens;
 } variant;
@@ -105,7 +105,10 @@ static fore_status try(calibration *c, const int *pick) {
     *v = (variant){.right = fore_arena_alloc(&c->arena, places, 1)};
     if (!v->right) return fore_fail_nomem(c->err, "the counts of a contract");
     memcpy(v->pick, pick, sizeof v->pick);
-    for (int i = 0; i < FORE_TRIED_FIELDS; i++) v->changes += pick[i] != 0;
+    for (int i = 0; i < FORE_TRIED_FIELDS; i++) {
+        v->changes += pick[i] != 0;
+        v->unusual += strcmp(value_of(c, v, i), c->fields[i].usual) != 0;
+    }
     if (c->planned <= c->count) c->planned = c->count + 1;
     if (c->options.progress && c->options.progress(c->options.user, "try", (uint64_t)c->count, (uint64_t)c->planned))
         return fore_fail(c->err, FORE_ERR_CANCELLED, "cancelled");
@@ -130,7 +133,8 @@ static bool is_better(const calibration *c, int a, int b) {
 }
 
 static bool is_simpler(const variant *a, const variant *b) {
-    return a->changes != b->changes ? a->changes < b->changes : a->tokens > b->tokens;
+    if (a->changes != b->changes) return a->changes < b->changes;
+    return a->unusual != b->unusual ? a->unusual < b->unusual : a->tokens > b->tokens;
 }
 
 /* By whatever little: where the search goes on. */
@@ -163,18 +167,21 @@ static fore_status try_product(calibration *c) {
     return FORE_OK;
 }
 
-/* Single changes of the one that is ahead. */
-static fore_status try_changes(calibration *c, bool *moved) {
-    *moved = false;
-    for (int f = FORE_TRIED_FIELDS - 1; f >= 0; f--) {
-        int from = ahead(c), pick[FORE_TRIED_FIELDS];
-        memcpy(pick, c->variants[from].pick, sizeof pick);
-        for (int v = 0; v < c->fields[f].count; v++) {
-            pick[f] = v;
-            fore_status s = try(c, pick);
-            if (s) return s;
+/* Single changes of what `from` gives, until it gives the same again. */
+static fore_status try_changes(calibration *c, int (*from)(const calibration *c)) {
+    bool moved = true;
+    for (int i = 0; i < MOST_SWEEPS && moved; i++) {
+        moved = false;
+        for (int f = FORE_TRIED_FIELDS - 1; f >= 0; f--) {
+            int base = from(c), pick[FORE_TRIED_FIELDS];
+            memcpy(pick, c->variants[base].pick, sizeof pick);
+            for (int v = 0; v < c->fields[f].count; v++) {
+                pick[f] = v;
+                fore_status s = try(c, pick);
+                if (s) return s;
+            }
+            moved = moved || from(c) != base;
         }
-        *moved = *moved || ahead(c) != from;
     }
     return FORE_OK;
 }
@@ -186,9 +193,8 @@ static fore_status search(calibration *c) {
         else single += c->fields[i].count - 1;
     c->planned = product + single;
     fore_status s = try_product(c);
-    bool moved = true;
-    for (int i = 0; i < MOST_SWEEPS && moved && !s; i++) s = try_changes(c, &moved);
-    return s;
+    if (!s) s = try_changes(c, ahead);
+    return s ? s : try_changes(c, choose); /* simpler ones that are as good */
 }
 
 /* ---- the report -------------------------------------------------------------------------------------------------- */

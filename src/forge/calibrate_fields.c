@@ -6,7 +6,7 @@
 static const struct {
     fore_contract_field field;
     bool essential;
-    const char *values[FORE_TRIED_VALUES];
+    const char *values[FORE_TRIED_VALUES]; /* the usual one first */
 } KNOWN[FORE_TRIED_FIELDS] = {
     {FORE_CONTRACT_NORMS, true, {"delta", "absolute"}}, /* first: another one means opening the head again */
     {FORE_CONTRACT_CONCAT, true, {"embedding_hidden", "hidden_embedding"}},
@@ -31,7 +31,8 @@ void fore_tried_fields(const fore_mtp *head, const fore_contract *contract, bool
         fore_contract_field field = KNOWN[i].field;
         fore_contract_source source = contract->source[field];
         fore_tried_field *f = &out[i];
-        *f = (fore_tried_field){.field = field, .count = 1, .essential = KNOWN[i].essential, .why = ""};
+        *f = (fore_tried_field){.field = field, .count = 1,
+                                .essential = KNOWN[i].essential, .usual = KNOWN[i].values[0], .why = ""};
         f->values[0] = present_value(head, contract, field);
         if (!all && source == FORE_CONTRACT_CONFIG) f->why = "stated in config.json";
         if (!all && source == FORE_CONTRACT_RUNTIME) f->why = "stated in mtplx_runtime.json";

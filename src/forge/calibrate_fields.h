@@ -10,6 +10,7 @@ enum { FORE_TRIED_FIELDS = 5, FORE_TRIED_VALUES = 6 };
 typedef struct fore_tried_field {
     fore_contract_field field;
     const char *values[FORE_TRIED_VALUES]; /* [count] the present one first; static, or in the contract that it was made from */
+    const char *usual; /* what a contract that says nothing has */
     int count;       /* 1: it stays as it is */
     bool essential;  /* drafts are hopeless while it is wrong, so it is tried together with the others of this kind */
     const char *why; /* why it stays; "" when it does not */
