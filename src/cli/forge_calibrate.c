@@ -52,13 +52,14 @@ static void add_verdict(cli_text *out, const cli_options *o, const fore_calibrat
         cli_text_print(out, "\nAlready the best: of %zu other contracts none gives at least %.2f tokens a pass more, and that by more than chance\n"
                        "explains (%g %% for all of them together). Nothing was written.\n", r->count - 1, r->least, 100 * r->alpha);
     else
-        cli_text_print(out, "\nBetter: %.400s\n%+.2f tokens a pass, by more than chance explains (%g %% for all %zu comparisons together); the answers "
-                       "with its drafts\nare the same.\n", v->contract, v->difference, 100 * r->alpha, r->count - 1);
+        cli_text_print(out, "\nBetter: %.400s\n%+.2f tokens a pass, by more than chance explains (%g %% for all %zu comparisons together);\n"
+                       "the answers with its drafts are the same.\n", v->contract, v->difference, 100 * r->alpha, r->count - 1);
     if (v->accepted[0] < HOPELESS)
         cli_text_puts(out, "Drafts are hardly ever right, however the head is fed: it may belong to another model, or `forge check` may say more.\n");
     if (r->written) cli_text_print(out, "Written to %.900s, where every later start finds it; --reset removes it.\n", r->path);
     else if (r->best) cli_text_print(out, "Nothing was written%s.\n", o->dry_run ? " (--dry-run)" : "");
-    if (!o->prompts && !o->images.count) cli_text_puts(out, "The prompts were built-in texts: your own prompts and pictures say more (--prompts, --image).\n");
+    if (!o->prompts && !o->images.count)
+        cli_text_puts(out, "The prompts were built-in texts: your own prompts and pictures say more (--prompts, --image).\n");
 }
 
 static int print_report(const cli_options *o, const char *dir, const fore_calibrate_report *r) {

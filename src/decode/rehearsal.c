@@ -74,7 +74,8 @@ fore_status fore_rehearsal_take(fore_session *s, const fore_request *request, fo
     memcpy(out->ids, s->ids, room * sizeof *out->ids);
     for (fore_chunk c = {0}; !st && c.finish == FORE_FINISH_NONE;) {
         int before = s->state.length;
-        if (r.progress && r.progress(r.user, "answer", (uint64_t)out->answer, (uint64_t)r.max_tokens)) return fore_fail(err, FORE_ERR_CANCELLED, "cancelled");
+        if (r.progress && r.progress(r.user, "answer", (uint64_t)out->answer, (uint64_t)r.max_tokens))
+            return fore_fail(err, FORE_ERR_CANCELLED, "cancelled during an answer");
         st = fore_session_next(s, &c, err);
         if (!st && s->state.length > before) st = keep_rows(&t, (size_t)before, 1, err);
         if (!st) st = keep_token(&t, c.ids[0], &room, err);
@@ -138,7 +139,8 @@ static fore_status prepare(fore_session *s, const fore_rehearsal *r, int depth, 
     if (!hidden) return fore_fail(err, FORE_ERR_INVALID, "rehearsal: hidden states before the final norm were not kept");
     if (depth < 1 || depth > FORE_DRAFT_MAX) return fore_fail(err, FORE_ERR_INVALID, "rehearsal: depth %d; expected 1 to %d", depth, FORE_DRAFT_MAX);
     if (s->context - depth <= r->prompt + r->answer)
-        return fore_fail(err, FORE_ERR_LIMIT, "rehearsal: %d tokens and %d drafts do not fit a context of %d", r->prompt + r->answer, depth, s->context);
+        return fore_fail(err, FORE_ERR_LIMIT, "rehearsal: %d tokens and %d drafts do not fit a context of %d", r->prompt + r->answer, depth,
+                         s->context);
     fore_session_reset(s);
     fore_rejection_free(s->rejection);
     s->rejection = NULL;

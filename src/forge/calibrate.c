@@ -60,7 +60,8 @@ static fore_status open_model(calibration *c, const char *norms) {
     c->model = NULL;
     fore_status s = fore_model_open(c->dir, &how, &c->model, c->err);
     if (s) return s;
-    if (!c->model->mtp.attached) return fore_fail(c->err, FORE_ERR_UNSUPPORTED, "%s: there is no draft head to calibrate: %s", c->dir, c->model->mtp.why);
+    if (!c->model->mtp.attached)
+        return fore_fail(c->err, FORE_ERR_UNSUPPORTED, "%s: there is no draft head to calibrate: %s", c->dir, c->model->mtp.why);
     if (!c->model->tokenizer && !c->options.requests)
         return fore_fail(c->err, FORE_ERR_UNSUPPORTED, "%s: no tokenizer.json, so there is nothing to ask", c->dir);
     return FORE_OK;
@@ -225,7 +226,8 @@ static fore_status report_variant(calibration *c, int index, fore_calibrate_vari
     char text[320] = "";
     for (int i = 0; i < FORE_TRIED_FIELDS; i++) {
         size_t n = strlen(text);
-        if (v->pick[i]) snprintf(text + n, sizeof text - n, "%s%s=%s", n ? ", " : "", fore_contract_field_name(c->fields[i].field), value_of(c, v, i));
+        const char *name = fore_contract_field_name(c->fields[i].field);
+        if (v->pick[i]) snprintf(text + n, sizeof text - n, "%s%s=%s", n ? ", " : "", name, value_of(c, v, i));
     }
     fore_paired p = index ? compare(c, index, 0) : (fore_paired){0};
     *out = (fore_calibrate_variant){.tokens = v->tokens, .difference = p.difference, .low = p.low, .high = p.high};
@@ -263,7 +265,8 @@ static bool add_measured(const calibration *c, cJSON *tree, const fore_calibrate
         {"difference_low", v->low}, {"difference_high", v->high},
     };
     bool good = m && cJSON_AddStringToObject(m, "program", fore_version());
-    for (size_t i = 0; i < sizeof figures / sizeof *figures && good; i++) good = cJSON_AddNumberToObject(m, figures[i].name, figures[i].value) != NULL;
+    for (size_t i = 0; i < sizeof figures / sizeof *figures && good; i++)
+        good = cJSON_AddNumberToObject(m, figures[i].name, figures[i].value) != NULL;
     return good;
 }
 
