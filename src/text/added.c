@@ -42,9 +42,9 @@ fore_status fore_added_put(fore_added *added, const char *content, size_t size, 
 }
 
 static fore_status node_new(fore_trie *trie, unsigned char byte, uint32_t *out) {
+    if (trie->count > FORE_ADDED_BYTES) return FORE_ERR_LIMIT;
     if (trie->count == trie->capacity) {
         size_t capacity = trie->capacity ? trie->capacity * 2 : 256;
-        if (capacity > UINT32_MAX) return FORE_ERR_LIMIT;
         node *nodes = realloc(trie->nodes, capacity * sizeof *nodes);
         if (!nodes) return FORE_ERR_NOMEM;
         trie->nodes = nodes;

@@ -20,13 +20,16 @@ static scratch dir;
 
 static fore_status settings(fore_error *err) {
     fore_gguf_model *m;
-    cJSON *trees[4] = {NULL, NULL, NULL, NULL};
+    cJSON *trees[3] = {NULL, NULL, NULL};
+    char *text = NULL;
+    size_t size;
     fore_status s = fore_gguf_model_open(dir.dir, NULL, &m, err);
     if (s) return s;
-    s = fore_gguf_tokenizer_trees(m, &trees[0], &trees[1], err);
-    if (!s) s = fore_gguf_generation_tree(m, &trees[2], err);
-    if (!s) s = fore_gguf_processor_tree(m, &trees[3], err);
-    for (int i = 0; i < 4; i++) cJSON_Delete(trees[i]);
+    s = fore_gguf_tokenizer_text(m, &text, &size, &trees[0], err);
+    if (!s) s = fore_gguf_generation_tree(m, &trees[1], err);
+    if (!s) s = fore_gguf_processor_tree(m, &trees[2], err);
+    for (int i = 0; i < 3; i++) cJSON_Delete(trees[i]);
+    free(text);
     fore_gguf_model_close(m);
     return s;
 }

@@ -68,17 +68,23 @@ static fore_status open_all(const char *path, const char *mmproj, fore_error *er
     }
     fore_arena arena = {0};
     fore_config config;
-    cJSON *trees[2] = {NULL, NULL};
+    cJSON *settings = NULL;
+    char *text = NULL;
+    size_t size;
+    fore_tokenizer_source source = {0};
     fore_tokenizer *t = NULL;
     fore_store *store = NULL;
     s = fore_gguf_config_read(m, &arena, &config, err);
-    if (!s) s = fore_gguf_tokenizer_trees(m, &trees[0], &trees[1], err);
-    if (!s && trees[0]) s = fore_tokenizer_make(&(fore_tokenizer_source){.file = trees[0], .config = trees[1]}, &t, err);
+    if (!s) s = fore_gguf_tokenizer_text(m, &text, &size, &settings, err);
+    if (!s && text) s = fore_tokenizer_parse(text, size, "tokenizer", &source, err);
+    source.config = settings;
+    if (!s && text) s = fore_tokenizer_make(&source, &t, err);
     if (!s) s = fore_gguf_store_make(m, &store, err);
     fore_tokenizer_close(t);
     fore_store_close(store);
-    cJSON_Delete(trees[0]);
-    cJSON_Delete(trees[1]);
+    cJSON_Delete(source.file);
+    cJSON_Delete(settings);
+    free(text);
     fore_arena_free(&arena);
     fore_gguf_model_close(m);
     return s;

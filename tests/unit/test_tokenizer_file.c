@@ -31,14 +31,15 @@ static char *file_of(const char *model_more, const char *words, const char *join
 }
 
 static fore_status try_make(const char *file, const char *config, fore_tokenizer **t, fore_error *err) {
-    cJSON *a = NULL, *b = NULL;
+    cJSON *b = NULL;
+    fore_tokenizer_source source = {0};
     *err = (fore_error){0};
     *t = NULL;
-    fore_status s = fore_json_parse(file, strlen(file), "tokenizer.json", &a, err);
+    fore_status s = fore_tokenizer_parse(file, strlen(file), "tokenizer.json", &source, err);
     if (!s && config) s = fore_json_parse(config, strlen(config), "tokenizer_config.json", &b, err);
-    fore_tokenizer_source source = {a, b, NULL, false};
+    source.config = b;
     if (!s) s = fore_tokenizer_make(&source, t, err);
-    cJSON_Delete(a);
+    cJSON_Delete(source.file);
     cJSON_Delete(b);
     return s;
 }
