@@ -14,7 +14,7 @@
 #include "model/trunk.h"
 #include "text/tokenizer.h"
 
-enum { JSON_LIMIT = 64 << 20, TEMPLATE_LIMIT = 4 << 20 };
+enum { JSON_LIMIT = 64 << 20, TEMPLATE_LIMIT = 1 << 20 };
 
 static void add_eos(fore_model *m, int32_t id) {
     if (id < 0) return;

@@ -13,7 +13,7 @@
 #include "text/tokenizer.h"
 
 enum {
-    MAX_ID = (1 << 22) - 1, /* more than ten times the largest published vocabulary */
+    MAX_ID = (1 << 21) - 1, /* many times the largest published vocabulary */
     MAX_NESTING = 8,        /* of Sequence in Sequence */
     MAX_ADDED = 1024,       /* bytes of an added token: a text is compared with it from every byte on */
 };
@@ -469,7 +469,9 @@ static fore_status add_token(fore_tokenizer *t, const char *content, fore_added_
         fore_status s = grow_pieces(t, (size_t)token.id + 1, err);
         if (!s && known < 0) s = put_piece(t, token.id, content, size, 0, err);
         if (s) return s;
-        if (fore_added_put(&t->added, content, size, token)) return no_memory(err);
+        s = fore_added_put(&t->added, content, size, token);
+        if (s == FORE_ERR_LIMIT) return fore_fail(err, s, "\"%.80s\": the added tokens have more than %d bytes together", content, FORE_ADDED_BYTES);
+        if (s) return no_memory(err);
     }
     t->pieces[token.id].flags = (uint8_t)(FORE_TOKEN_PRESENT | flags);
     return FORE_OK;
@@ -542,8 +544,6 @@ fore_status fore_tokenizer_read(const fore_tokenizer_source *source, fore_tokeni
     if (!s && !byte_level) s = fore_fail(err, FORE_ERR_UNSUPPORTED, "decoder: a Sequence without ByteLevel");
     if (!s) s = read_added_list(t, fore_json_get(source->file, "added_tokens"), err);
     if (!s) s = read_added_decoder(t, source->config, err);
-    if (s) return s;
-    s = fore_added_build(&t->added, t->nfc);
-    if (s == FORE_ERR_LIMIT) return fore_fail(err, s, "added_tokens: longer than %d bytes together", FORE_ADDED_BYTES);
-    return s ? no_memory(err) : FORE_OK;
+    if (!s && fore_added_build(&t->added, t->nfc)) s = no_memory(err);
+    return s;
 }

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "checkpoint/gguf.h"
 #include "support/hosts.h"
 #include "support/mutate.h"
 #include "support/tensors.h"
@@ -75,12 +74,6 @@ static const struct {
 };
 enum { PLANS = sizeof plan / sizeof *plan, AT_ONCE = 2 };
 
-/* Beside the test data's checkpoints lie goldens, and what GGUF files were made of. */
-static bool is_part(const char *name, bool gguf) {
-    if (gguf) return fore_gguf_is_name(name);
-    return name[0] != '.' && strncmp(name, "golden", 6) != 0 && strcmp(name, "sidecar_absolute") != 0;
-}
-
 /* One file under way. */
 typedef struct attempt {
     trial t;
@@ -101,33 +94,6 @@ static struct {
     double peak_share;
     int32_t ids[PLANS][TRIAL_IDS]; /* what the untouched checkpoints say */
 } run = {.seed = 1, .times = 1, .only = -1};
-
-/* A folder of links to the checkpoint's files, with one of them changed. */
-static size_t make_folder(size_t p, const mutant *m, scratch *s) {
-    const char *dir = plan[p].dir, *file = plan[p].file;
-    host_folder(s);
-    DIR *d = opendir(dir);
-    assert_non_null(d);
-    size_t bytes = 0;
-    char here[512];
-    assert_non_null(getcwd(here, sizeof here));
-    for (const struct dirent *e; (e = readdir(d));) {
-        char path[1024];
-        struct stat st;
-        if (!is_part(e->d_name, plan[p].how == GGUF)) continue;
-        snprintf(path, sizeof path, "%s/%s/%s", here, dir, e->d_name);
-        if (m && !strcmp(e->d_name, file)) {
-            scratch_write(s, file, m->data, m->size);
-            bytes += m->size;
-        } else {
-            assert_int_equal(stat(path, &st), 0);
-            bytes += (size_t)st.st_size;
-            assert_int_equal(symlink(path, scratch_path(s, e->d_name)), 0);
-        }
-    }
-    closedir(d);
-    return bytes;
-}
 
 static uint64_t mix(uint64_t h, const void *data, size_t size) {
     for (const unsigned char *p = data; size-- > 0;) h = (h ^ *p++) * UINT64_C(0x100000001b3);
@@ -190,7 +156,7 @@ static void start(attempt *a, size_t p, size_t number) {
     a->number = number;
     a->m = (mutant){0};
     mutate(a);
-    a->t.bytes = make_folder(p, &a->m, &a->s);
+    a->t.bytes = trial_folder(&a->s, plan[p].dir, plan[p].file, a->m.data, a->m.size);
     memcpy(a->t.dir, a->s.dir, sizeof a->s.dir);
     a->digest = digest_of(&a->s);
     trial_start(&a->t);
@@ -271,7 +237,7 @@ static void test_originals(void **state) {
         attempt a = {.plan = p};
         int status;
         trial_new(&a.t);
-        a.t.bytes = make_folder(p, NULL, &a.s);
+        a.t.bytes = trial_folder(&a.s, plan[p].dir, plan[p].how == GGUF ? plan[p].file : NULL, NULL, 0);
         memcpy(a.t.dir, a.s.dir, sizeof a.s.dir);
         trial_start(&a.t);
         trial *one = &a.t;

@@ -38,4 +38,8 @@ void mutate_safetensors(dice *d, const void *data, size_t size, const char *cons
 /* Counts, lengths, types and values of the metadata, the tensors' entries, blocks, alignment, the end. */
 void mutate_gguf(dice *d, const void *data, size_t size, mutant *out);
 
+/* Without the keys of the list (ended by NULL), and with `count` further ones, as the format writes them. */
+void mutate_gguf_keys(const void *data, size_t size, const char *const *without, const unsigned char *more, size_t more_size, size_t count,
+                      mutant *out);
+
 #endif

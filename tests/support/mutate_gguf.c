@@ -230,6 +230,26 @@ static void rearrange(dice *d, const walk *w, mutant *out) {
     free(o);
 }
 
+void mutate_gguf_keys(const void *data, size_t size, const char *const *without, const unsigned char *more, size_t more_size, size_t count,
+                      mutant *out) {
+    walk *w = walk_file(data, size);
+    order *o = same_order(w);
+    o->key_count = 0;
+    for (size_t i = 0; i < w->key_count; i++) {
+        const unsigned char *name = w->data + w->keys[i].begin + 8;
+        size_t n = (size_t)load(name - 8, 8);
+        bool stays = true;
+        for (int k = 0; without[k]; k++) stays = stays && (strlen(without[k]) != n || memcmp(without[k], name, n) != 0);
+        if (stays) o->keys[o->key_count++] = w->keys[i];
+    }
+    o->more = more;
+    o->more_size = more_size;
+    o->more_count = count;
+    build(w, o, out);
+    free(o);
+    free(w);
+}
+
 static uint64_t other_value(dice *d, const walk *w, const field *f) {
     const uint64_t old = load(w->data + f->at, f->bytes);
     const uint64_t values[] = {0, 1, 2, 7, old + 1, old - 1, old * 2, old / 2, UINT64_C(1) << 31, (UINT64_C(1) << 31) - 1, UINT32_MAX,

@@ -10,14 +10,19 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "checkpoint/gguf.h"
 #include "decode/model.h"
+#include "support/hosts.h"
 #include "support/tensors.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -25,6 +30,33 @@ void __lsan_do_leak_check(void);
 #endif
 
 enum { COMPUTING = 20, WAITING = 200 };
+
+/* Beside the test data's checkpoints lie goldens, and what GGUF files were made of. */
+static bool is_part(const char *name, bool gguf) {
+    if (gguf) return fore_gguf_is_name(name);
+    return name[0] != '.' && strncmp(name, "golden", 6) != 0 && strcmp(name, "sidecar_absolute") != 0;
+}
+
+size_t trial_folder(scratch *s, const char *dir, const char *file, const void *data, size_t size) {
+    host_folder(s);
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    size_t bytes = data ? size : 0;
+    char here[512];
+    assert_non_null(getcwd(here, sizeof here));
+    for (const struct dirent *e; (e = readdir(d));) {
+        char path[1024];
+        struct stat st;
+        if (!is_part(e->d_name, file && fore_gguf_is_name(file)) || (data && !strcmp(e->d_name, file))) continue;
+        snprintf(path, sizeof path, "%s/%s/%s", here, dir, e->d_name);
+        assert_int_equal(stat(path, &st), 0);
+        bytes += (size_t)st.st_size;
+        assert_int_equal(symlink(path, scratch_path(s, e->d_name)), 0);
+    }
+    closedir(d);
+    if (data) scratch_write(s, file, data, size);
+    return bytes;
+}
 
 void trial_new(trial *t) {
     *t = (trial){.report = mmap(NULL, sizeof *t->report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
@@ -57,6 +89,8 @@ static void limit(int what, rlim_t n) {
 }
 
 static void bound(const trial *t) {
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}; /* the test program's own handlers are not for this process */
+    for (size_t i = 0; i < sizeof signals / sizeof *signals && !TRIAL_SANITIZED; i++) signal(signals[i], SIG_DFL);
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_CPU, COMPUTING);
     alarm(WAITING);

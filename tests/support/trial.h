@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "foresight.h"
+#include "support/scratch.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TRIAL_SANITIZED 1 /* memory is then the sanitizer's, and is not bounded */
@@ -38,6 +39,10 @@ typedef struct trial {
 
 /* Memory that a process may take: three times the files and 64 MiB. */
 static inline size_t trial_limit(size_t bytes) { return 3 * bytes + ((size_t)64 << 20); }
+
+/* A folder of links to the files of the checkpoint in `dir`, in which `file` has other bytes (data NULL: its own; file NULL: none is
+ * changed); if that is a GGUF file, the folder has such files alone. Gives the files' size. */
+size_t trial_folder(scratch *s, const char *dir, const char *file, const void *data, size_t size);
 
 void trial_new(trial *t);
 void trial_free(trial *t);

@@ -311,10 +311,39 @@ static void test_heal_inside(void **state) {
     scratch_remove(&s);
 }
 
+/* Where config.json names the head's file, that one is written, and said to be. */
+static void test_named_file(void **state) {
+    (void)state;
+    scratch s;
+    fore_head_report r, dry;
+    fore_error err = {0};
+    headless(&s, false);
+    write_head(&s, is_odd);
+    assert_int_equal(rename(scratch_path(&s, "mtp.safetensors"), scratch_path(&s, "odd.tensors")), 0);
+    cJSON *c = host_config(s.dir);
+    cJSON_AddStringToObject(cJSON_AddObjectToObject(c, "mlx_lm_extra_tensors"), "mtp_file", "draft.safetensors");
+    host_put_config(&s, "config.json", c);
+    cJSON_Delete(c);
+    good(fore_head_attach(scratch_path(&s, "odd.tensors"), s.dir, &r, &err), &err);
+    assert_int_equal(r.file_count, 2);
+    assert_string_equal(r.files[0], "draft.safetensors");
+    assert_int_equal(access(scratch_path(&s, "draft.safetensors"), F_OK), 0);
+    assert_int_not_equal(access(scratch_path(&s, "mtp.safetensors"), F_OK), 0);
+    good(fore_head_heal(s.dir, true, &dry, &err), &err);
+    good(fore_head_heal(s.dir, false, &r, &err), &err);
+    assert_int_equal(r.changed, 4);
+    assert_string_equal(r.files[0], "draft.safetensors");
+    assert_string_equal(dry.files[0], "draft.safetensors");
+    assert_int_not_equal(access(scratch_path(&s, "mtp.safetensors"), F_OK), 0);
+    assert_true(ask(s.dir).attached);
+    scratch_remove(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_out_and_in), cmocka_unit_test(test_refused),          cmocka_unit_test(test_crashes),
         cmocka_unit_test(test_heal),       cmocka_unit_test(test_heal_declaration), cmocka_unit_test(test_heal_inside),
+        cmocka_unit_test(test_named_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
