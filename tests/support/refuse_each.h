@@ -27,6 +27,12 @@ static fore_status refuse_once(const refusals *r, fore_error *err) {
     return r->act(r->user, err);
 }
 
+#ifdef FORE_WRAP_ALLOCATIONS
+#define EXACT 0 /* the project also frees what libraries made; leaks are the sanitizer's to find */
+#else
+#define EXACT 1
+#endif
+
 #if FAILING_MALLOC
 /* false: it came to its end without the n-th request. */
 static bool refuse_nth(const refusals *r, long n, int *survived) {
@@ -38,7 +44,7 @@ static bool refuse_nth(const refusals *r, long n, int *survived) {
     malloc_armed = true;
     fore_status s = r->act(r->user, &err);
     malloc_armed = false;
-    if (malloc_live != live) fail_msg("%s: %ld blocks left after request %ld failed", r->what, malloc_live - live, n);
+    if (EXACT && malloc_live != live) fail_msg("%s: %ld blocks left after request %ld failed", r->what, malloc_live - live, n);
     if (!malloc_refused && s) fail_msg("%s: %s", r->what, err.text);
     if (s && (s != FORE_ERR_NOMEM || err.code != s || !strstr(err.text, "out of memory")))
         fail_msg("%s: request %ld: %d %s", r->what, n, s, err.text);
@@ -54,7 +60,7 @@ static void refuse_each(const refusals *r) {
     if (refuse_once(r, &err)) fail_msg("%s: %s", r->what, err.text); /* and libraries have what they take once */
     if (r->after) r->after(r->user, -1, FORE_OK);
     while (refuse_nth(r, n, &survived)) n += r->step && n >= r->all ? r->step : 1;
-    if (n <= r->least) fail_msg("%s: %ld requests, expected more than %ld", r->what, n, r->least);
+    if (EXACT && n <= r->least) fail_msg("%s: %ld requests, expected more than %ld", r->what, n, r->least);
     if (survived > r->spare) fail_msg("%s: %d requests were done without, expected at most %d", r->what, survived, r->spare);
 }
 #else
