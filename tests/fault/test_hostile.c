@@ -159,6 +159,7 @@ static void start(attempt *a, size_t p, size_t number) {
     a->t.bytes = trial_folder(&a->s, plan[p].dir, plan[p].file, a->m.data, a->m.size);
     memcpy(a->t.dir, a->s.dir, sizeof a->s.dir);
     a->digest = digest_of(&a->s);
+    a->t.checks = number % 4 == 0 || run.only >= 0;
     trial_start(&a->t);
 }
 
@@ -193,6 +194,7 @@ static void check_answer(attempt *a) {
     if (run.show)
         print_message("%zu %s (%s): %s\n", a->total, plan[a->plan].file, a->m.what, e->code ? e->text : a->m.same ? "the same" : "answers");
     if (r->silent) complain(a, "a failure without an error", "");
+    if (r->check.code && !is_error(&r->check)) complain(a, "forge check", r->check.text);
     if (e->code) {
         if (!is_error(e)) complain(a, fore_status_name(e->code), e->text);
         else if (!r->opened && !strstr(e->text, a->s.dir)) complain(a, "the error does not say which checkpoint", e->text);

@@ -155,6 +155,16 @@ static void open_and_ask(const trial *t, trial_report *out) {
     fore_model_close(m);
 }
 
+static void check(const trial *t, trial_report *out) {
+    const fore_check_options o = {.threads = 2, .no_answer = true};
+    fore_check_report *r = NULL;
+    fore_status s = fore_check(t->dir, &o, &r, &out->check);
+    if (s != out->check.code || !s != (r != NULL)) out->silent = true;
+    for (size_t i = 0; r && i < r->finding_count; i++) out->silent = out->silent || !r->findings[i].text[0] || !r->findings[i].topic[0];
+    if (r && !out->opened && r->sound) out->silent = true; /* it does not open, and nothing would be wrong with it */
+    fore_check_report_free(r);
+}
+
 void trial_start(trial *t) {
     *t->report = (trial_report){0};
     fflush(NULL);
@@ -165,6 +175,7 @@ void trial_start(trial *t) {
     t->report->base_kib = status_of("VmRSS:");
     bound(t);
     open_and_ask(t, t->report);
+    if (t->checks) check(t, t->report);
     t->report->peak_kib = status_of("VmHWM:");
     t->report->finished = true;
 #ifdef __SANITIZE_ADDRESS__

@@ -27,12 +27,14 @@ typedef struct trial_report {
     int count;
     bool pictures;   /* the question had one */
     bool silent;     /* a failure without an error */
+    fore_error check; /* of fore_check, where that was asked for */
     long base_kib, peak_kib; /* resident memory before, and at most */
 } trial_report;
 
 typedef struct trial {
     char dir[96];     /* folder or file to open */
     size_t bytes;     /* of its files */
+    bool checks;      /* runs fore_check, too */
     trial_report *report; /* shared with the process; owned by trial_new */
     pid_t process;    /* 0: not running */
 } trial;
