@@ -28,43 +28,44 @@ static const struct {
     const char *dir, *file, *head, *unit, *tail;
     int count;
     bool binary; /* the text is a safetensors file's header */
+    const char *says; /* a part of the error; NULL: whatever, or none */
 } cases[] = {
-    {MODELS, "config.json", "{\"model_type\":\"qwen3_5\",\"x\":[[]", ",[]", "]}", 4000000, false},
-    {MODELS, "config.json", "{\"model_type\":\"qwen3_5\"", ",\"%d\":0", "}", 1000000, false},
-    {MODELS, "config.json", "{\"model_type\":\"qwen3_5\",\"text_config\":{\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\"", ",\"\"", "]}}", 4000000, false},
-    {MODELS, "model.safetensors.index.json", "{\"metadata\":[0", ",0", "],\"weight_map\":{\"a\":\"b\"}}", 8000000, false},
-    {MODELS, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"b\"", ",\"%d\":\"%d\"", "}}", 500000, false},
-    {MODELS, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"b\"", ",\"%d\":\"mtp.safetensors\"", "}}", 500000, false},
-    {MODELS, "mtp.safetensors", "{\"a\":" TENSOR, ",\"%d\":" TENSOR, "}", 300000, true},
-    {MODELS, "mtp.safetensors", "{\"__metadata__\":{\"a\":\"\"", ",\"%d\":\"\"", "}}", 1000000, true},
-    {MODELS, "mtp.safetensors", "{\"a\":{\"shape\":[0", ",0", "]}}", 5000000, true},
-    {MODELS, "generation_config.json", "{\"eos_token_id\":[1", ",1", "]}", 500000, false},
-    {MODELS, "generation_config.json", "{\"x\":\"", "0123456789abcdef", "\"}", 60000, false},
-    {MODELS, "draft_vocabulary.json", "{\"ids\":[1", ",1", "]}", 8000000, false},
-    {MODELS, "mtplx_runtime.json", "{\"mtp_contract\":[{}", ",{}", "]}", 8000000, false},
-    {TINY, "tokenizer.json", "{" AROUND ",\"model\":{\"vocab\":{" VOCAB, ",\"%d\":1%06d", "},\"merges\":[\"a b\"]}}", 400000, false},
-    {TINY, "tokenizer.json", "{" AROUND ",\"model\":{\"vocab\":{" VOCAB "},\"merges\":[\"a b\"", ",\"a b\"", "]}}", 4000000, false},
-    {TINY, "tokenizer.json", "{" AROUND ",\"model\":{\"vocab\":{" VOCAB ",\"c\":2097151},\"merges\":[\"a b\"", "", "]}}", 1, false},
-    {TINY, "tokenizer.json", "{" AROUND ",\"model\":{\"vocab\":{" VOCAB "},\"merges\":[[[]]", ",[]", "]}}", 4000000, false},
+    {MODELS, "config.json", "{\"model_type\":\"qwen3_5\",\"x\":[[]", ",[]", "]}", 4000000, false, "so many short values"},
+    {MODELS, "config.json", "{\"model_type\":\"qwen3_5\"", ",\"%d\":0", "}", 1000000, false, "so many short values"},
+    {MODELS, "config.json", "{\"model_type\":\"qwen3_5\",\"text_config\":{\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\"", ",\"\"", "]}}", 4000000, false, "so many short values"},
+    {MODELS, "model.safetensors.index.json", "{\"metadata\":[0", ",0", "],\"weight_map\":{\"a\":\"b\"}}", 8000000, false, "so many short values"},
+    {MODELS, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"b\"", ",\"%d\":\"%d\"", "}}", 500000, false, NULL},
+    {MODELS, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"b\"", ",\"%d\":\"mtp.safetensors\"", "}}", 500000, false, NULL},
+    {MODELS, "mtp.safetensors", "{\"a\":" TENSOR, ",\"%d\":" TENSOR, "}", 300000, true, "so many short values"},
+    {MODELS, "mtp.safetensors", "{\"__metadata__\":{\"a\":\"\"", ",\"%d\":\"\"", "}}", 1000000, true, NULL},
+    {MODELS, "mtp.safetensors", "{\"a\":{\"shape\":[0", ",0", "]}}", 5000000, true, NULL},
+    {MODELS, "generation_config.json", "{\"eos_token_id\":[1", ",1", "]}", 500000, false, NULL},
+    {MODELS, "generation_config.json", "{\"x\":\"", "0123456789abcdef", "\"}", 60000, false, NULL},
+    {MODELS, "draft_vocabulary.json", "{\"ids\":[1", ",1", "]}", 8000000, false, NULL},
+    {MODELS, "mtplx_runtime.json", "{\"mtp_contract\":[{}", ",{}", "]}", 8000000, false, NULL},
+    {TINY, "tokenizer.json", "{" AROUND ",\"model\":{\"vocab\":{" VOCAB, ",\"%d\":1%06d", "},\"merges\":[\"a b\"]}}", 400000, false, "they do not belong together"},
+    {TINY, "tokenizer.json", "{" AROUND ",\"model\":{\"vocab\":{" VOCAB "},\"merges\":[\"a b\"", ",\"a b\"", "]}}", 4000000, false, "merges would take"},
+    {TINY, "tokenizer.json", "{" AROUND ",\"model\":{\"vocab\":{" VOCAB ",\"c\":2097151},\"merges\":[\"a b\"", "", "]}}", 1, false, NULL},
+    {TINY, "tokenizer.json", "{" AROUND ",\"model\":{\"vocab\":{" VOCAB "},\"merges\":[[[]]", ",[]", "]}}", 4000000, false, NULL},
     {TINY, "tokenizer.json", "{" AROUND ",\"model\":{\"vocab\":{" VOCAB "},\"merges\":[\"a b\"]},\"added_tokens\":[{\"id\":2097151,\"content\":\"x\"}",
-     ",{\"id\":1%06d,\"content\":\"%d.------------------------------------------------------------------------------------------------\"}", "]}", 100000, false},
+     ",{\"id\":1%06d,\"content\":\"%d.------------------------------------------------------------------------------------------------\"}", "]}", 100000, false, "the added tokens have more than 1048576 bytes together"},
     {TINY, "tokenizer.json", "{" AROUND ",\"model\":{\"vocab\":{" VOCAB "},\"merges\":[\"a b\"]},\"added_tokens\":[{\"id\":4,\"content\":\"x\"}",
-     ",{\"id\":1%06d,\"content\":\"%d.-------------------------------------------------------------------------------------------------\"}", "]}", 100000, false},
-    {TINY, "tokenizer.json", "{\"x\":[{}", ",{}", "]}", 5000000, false},
-    {TINY, "tokenizer_config.json", "{\"added_tokens_decoder\":{\"5\":{}", ",\"%d\":{}", "}}", 1000000, false},
-    {TINY, "chat_template.jinja", "", "{{1}}", "", 800000, false},
-    {TINY, "chat_template.jinja", "", "{{1}}", "", 25000, false},
-    {TINY, "chat_template.jinja", "", "{%% if a %%}{%% endif %%}", "", 5700, false},
-    {TINY, "chat_template.jinja", "{{ [1", ",1", "] }}", 65000, false},
-    {TINY, "chat_template.jinja", "", "{%%set a=1%%}", "", 10000, false},
-    {TINY, "chat_template.jinja", "", "{{a%x}}", "", 14000, false},
-    {TINY, "chat_template.jinja", "{{ 1", "+1", " }}", 60000, false},
-    {TINY, "chat_template.jinja", "{%% set x = 'a' * 4000000 %%}{{ x", " ~ x", " }}", 20, false},
-    {TINY, "chat_template.jinja", "{%% set x = [1] * 1000000 %%}{{ x", " + x", " }}", 20, false},
-    {TINY, "chat_template.jinja", "{%% for i in range(100000) %%}{%% for j in range(1000) %%}xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "", "{%% endfor %%}{%% endfor %%}", 1, false},
-    {TINY, "chat_template.jinja", "{%% set n = namespace(x='aaaaaaaa') %%}{%% for i in range(60) %%}{%% set n.x = n.x ~ n.x %%}{%% endfor %%}{{ n.x", "", " }}", 1, false},
-    {TINY, "chat_template.jinja", "{%% set n = namespace(x=[]) %%}{%% for i in range(100000) %%}{%% set n.x = n.x + [n.x] %%}{%% endfor %%}{{ n.x", "", " }}", 1, false},
-    {TINY, "chat_template.jinja", "{%% for i in range(100000) %%}{%% set a = i|string * 1000 %%}{{ a|replace('1', 'aaaaaaaa')|upper|list|join", "", "}}{%% endfor %%}", 1, false},
+     ",{\"id\":1%06d,\"content\":\"%d.-------------------------------------------------------------------------------------------------\"}", "]}", 100000, false, "the added tokens have more than 1048576 bytes together"},
+    {TINY, "tokenizer.json", "{\"x\":[{}", ",{}", "]}", 5000000, false, "so many short values"},
+    {TINY, "tokenizer_config.json", "{\"added_tokens_decoder\":{\"5\":{}", ",\"%d\":{}", "}}", 1000000, false, NULL},
+    {TINY, "chat_template.jinja", "", "{{1}}", "", 800000, false, "the limit is"},
+    {TINY, "chat_template.jinja", "", "{{1}}", "", 25000, false, NULL},
+    {TINY, "chat_template.jinja", "", "{%% if a %%}{%% endif %%}", "", 5700, false, NULL},
+    {TINY, "chat_template.jinja", "{{ [1", ",1", "] }}", 65000, false, NULL},
+    {TINY, "chat_template.jinja", "", "{%%set a=1%%}", "", 10000, false, NULL},
+    {TINY, "chat_template.jinja", "", "{{a%x}}", "", 14000, false, NULL},
+    {TINY, "chat_template.jinja", "{{ 1", "+1", " }}", 60000, false, NULL},
+    {TINY, "chat_template.jinja", "{%% set x = 'a' * 4000000 %%}{{ x", " ~ x", " }}", 20, false, "its values take too much memory"},
+    {TINY, "chat_template.jinja", "{%% set x = [1] * 1000000 %%}{{ x", " + x", " }}", 20, false, "its values take too much memory"},
+    {TINY, "chat_template.jinja", "{%% for i in range(100000) %%}{%% for j in range(1000) %%}xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "", "{%% endfor %%}{%% endfor %%}", 1, false, NULL},
+    {TINY, "chat_template.jinja", "{%% set n = namespace(x='aaaaaaaa') %%}{%% for i in range(60) %%}{%% set n.x = n.x ~ n.x %%}{%% endfor %%}{{ n.x", "", " }}", 1, false, NULL},
+    {TINY, "chat_template.jinja", "{%% set n = namespace(x=[]) %%}{%% for i in range(100000) %%}{%% set n.x = n.x + [n.x] %%}{%% endfor %%}{{ n.x", "", " }}", 1, false, NULL},
+    {TINY, "chat_template.jinja", "{%% for i in range(100000) %%}{%% set a = i|string * 1000 %%}{{ a|replace('1', 'aaaaaaaa')|upper|list|join", "", "}}{%% endfor %%}", 1, false, NULL},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -110,6 +111,8 @@ static void test_swollen(void **state) {
         size_t bytes = trial_folder(&s, cases[c].dir, cases[c].file, data, size);
         snprintf(what, sizeof what, "%zu: %s, %zu KiB", c, cases[c].file, size >> 10);
         try_folder(&t, &s, bytes, what);
+        const fore_error *e = t.report->opened ? &t.report->question : &t.report->error;
+        if (cases[c].says && !strstr(e->text, cases[c].says)) fail_msg("%s: expected \"%s\"", what, cases[c].says);
         free(data);
         scratch_remove(&s);
     }
