@@ -74,12 +74,9 @@ static void fill(size_t c, char **data, size_t *size) {
     *data = malloc(room);
     assert_non_null(*data);
     char *at = *data + (cases[c].binary ? 8 : 0);
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
     at += sprintf(at, cases[c].head, 0);
     for (int i = 0; i < cases[c].count; i++) at += sprintf(at, cases[c].unit, i, i);
     at += sprintf(at, cases[c].tail, 0);
-#pragma GCC diagnostic pop
     *size = (size_t)(at - *data);
     for (int i = 0; i < 8 && cases[c].binary; i++) (*data)[i] = (char)((*size - 8) >> 8 * i);
 }

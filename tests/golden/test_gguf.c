@@ -351,11 +351,11 @@ static void test_tokenizer(void **state) {
     fore_error err = {0};
     fore_arena arena = {0};
     fore_gguf_model *m;
-    cJSON *config;
-    char *made;
+    cJSON *config = NULL;
+    char *made = NULL;
     fore_tokenizer_source source;
     fore_tokenizer *ours, *theirs;
-    size_t size;
+    size_t size = 0;
     if (fore_gguf_model_open(GGUF "tokenizer/model.gguf", NULL, &m, &err) || fore_gguf_tokenizer_text(m, &made, &size, &config, &err)) fail_msg("%s", err.text);
     source = (fore_tokenizer_source){.config = config};
     if (fore_tokenizer_parse(made, size, "made", &source, &err) || fore_tokenizer_make(&source, &ours, &err) || fore_tokenizer_open("models/tiny", &theirs, &err))

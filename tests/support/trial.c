@@ -83,22 +83,19 @@ static void forget_peak(void) { /* the most so far is what it has */
     close(fd);
 }
 
-static void limit(int what, rlim_t n) {
-    const struct rlimit l = {n, n};
-    setrlimit(what, &l);
-}
+#define LIMIT(what, n) setrlimit(what, &(const struct rlimit){n, n})
 
 static void bound(const trial *t) {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}; /* the test program's own handlers are not for this process */
     for (size_t i = 0; i < sizeof signals / sizeof *signals && !TRIAL_SANITIZED; i++) signal(signals[i], SIG_DFL);
-    limit(RLIMIT_CORE, 0);
-    limit(RLIMIT_CPU, COMPUTING);
+    LIMIT(RLIMIT_CORE, 0);
+    LIMIT(RLIMIT_CPU, COMPUTING);
     alarm(WAITING);
     if (TRIAL_SANITIZED) return;
     struct rlimit stack;
     rlim_t threads = 2 * (rlim_t)sysconf(_SC_NPROCESSORS_ONLN) + 2;
     if (getrlimit(RLIMIT_STACK, &stack) || stack.rlim_cur > (rlim_t)8 << 20) stack.rlim_cur = (rlim_t)8 << 20;
-    limit(RLIMIT_DATA, (rlim_t)status_of("VmData:") * 1024 + trial_limit(t->bytes) + threads * stack.rlim_cur);
+    LIMIT(RLIMIT_DATA, (rlim_t)status_of("VmData:") * 1024 + trial_limit(t->bytes) + threads * stack.rlim_cur);
 }
 
 /* The whole answer to one question; the first failure is kept. */

@@ -68,7 +68,7 @@ static fore_tokenizer *open_with(const char *path, const char *regex, bool no_ji
 }
 
 static fore_tokenizer *make(const cJSON *file, const cJSON *config) {
-    fore_tokenizer *t;
+    fore_tokenizer *t = NULL;
     fore_error err;
     fore_tokenizer_source source = {0};
     char *text = cJSON_PrintUnformatted(file);
