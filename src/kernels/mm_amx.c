@@ -6,14 +6,13 @@
  * Few rows: two panels stream through side by side; 4-bit weights are spread into a ring of buffers.
  * Many rows (more than AMX_FEW): two panels, AMX_DEPTH of K at a time, are spread into the first cache and used for all
  * rows; a batch is 16 rows of a few groups.
- * Fewer than AMX_LEAST rows are left to VNNI, which is as fast there. */
+ * The fewest rows are left to VNNI, which is as fast there; in small groups it is so with more of them. */
 #include "kernels/v16_avx512.h"
 
 #include "kernels/sets.h"
 #include "kernels/v16_panel.h"
 
 enum {
-    AMX_LEAST = 5,
     AMX_ROWS = 16,        /* of a tile */
     AMX_FEW = 32,         /* rows of the first way at most */
     AMX_HALF = 8,         /* rows whose f32 sums with two panels fit in registers */
@@ -380,12 +379,15 @@ FORE_INLINE void amx_mm(const int form, float *y, size_t ldy, const fore_qrows *
     amx_close();
 }
 
+/* Whether so few rows are better off with VNNI. */
+static bool is_few(const fore_qweight *W, int T) { return T < (W->group >= 64 ? 5 : W->group == 32 ? 9 : 32); }
+
 void fore_mm_q4_amx(float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, int T, int n0, int n1) {
-    if (T < AMX_LEAST) fore_mm_q4_avx512vnni(y, ldy, x, W, T, n0, n1);
+    if (is_few(W, T)) fore_mm_q4_avx512vnni(y, ldy, x, W, T, n0, n1);
     else amx_mm(V16_Q4, y, ldy, x, W, (size_t)T, (size_t)n0, (size_t)n1);
 }
 
 void fore_mm_q8_amx(float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, int T, int n0, int n1) {
-    if (T < AMX_LEAST) fore_mm_q8_avx512vnni(y, ldy, x, W, T, n0, n1);
+    if (is_few(W, T)) fore_mm_q8_avx512vnni(y, ldy, x, W, T, n0, n1);
     else amx_mm(V16_Q8, y, ldy, x, W, (size_t)T, (size_t)n0, (size_t)n1);
 }
