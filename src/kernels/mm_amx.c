@@ -155,7 +155,7 @@ FORE_INLINE void amx_stream(const int form, const int H, const int R, const int 
     _Alignas(64) int32_t dots[2][AMX_PANELS * AMX_TILE];
     _Alignas(64) float sums[2][AMX_HALF * AMX_PANELS * 16];
     const size_t group = (size_t)W->group, groups = (size_t)W->K / group, second = T - (size_t)R;
-    const fore_panel_layout l = v16_mmq_layout(form, W);
+    const fore_panel_layout l = fore_panel_layout_of(W);
     const size_t panel = fore_panel_span(&l, groups);
     const unsigned char *w = (const unsigned char *)W->panels + n / 16 * panel, *end = w + panel;
     /* Of the groups s, s - 1 and s - 2: the head, the weights behind it, and which of the head's groups it is. */
@@ -264,7 +264,7 @@ FORE_INLINE void amx_work(const int parts, const int G, const int B, const amx_b
         FORE_UNROLL for (int i = 0; i < G; i++) {
             amx_multiply(parts, G, B, next, h * G + i, panel, depth);
             v16 scale[AMX_PANELS], bias[AMX_PANELS];
-            v16_mmq_affine(V16_SPREAD8, B, scale, bias, NULL, d->w + (size_t)i * wide, panel, 0);
+            v16_mmq_affine(V16_SPREAD8, B, scale, bias, &v16_mmq_spread_layout, d->w + (size_t)i * wide, panel, 0);
             amx_add(AMX_HALF, B, acc, d->dots + i * B * AMX_TILE + h * AMX_HALF * 16, scale, bias, d->x.scale + at + i,
                     d->x.sum + at + i, d->x.groups);
         }
@@ -309,7 +309,7 @@ FORE_INLINE void amx_panels(const int form, const int parts, const int B, float 
     _Alignas(64) float sums[AMX_WAITING * AMX_PANELS * 16];
     const int G = AMX_BATCH / parts;
     size_t group = (size_t)W->group, K = (size_t)W->K, tiles = (T + AMX_ROWS - 1) / AMX_ROWS;
-    const fore_panel_layout l = v16_mmq_layout(form, W);
+    const fore_panel_layout l = fore_panel_layout_of(W);
     size_t wide = V16_MMQ_SPREAD_HEAD + 16 * group, stride = fore_panel_span(&l, K / group), packed;
     memset(sums, 0, tiles * AMX_ROWS * (size_t)B * 16 * sizeof *sums);
     const unsigned char *w = (const unsigned char *)W->panels + n / 16 * stride;
