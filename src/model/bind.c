@@ -9,7 +9,7 @@
 #include "model/forms.h"
 
 /* NEIGHBOURS: matrices among which inputs may be shared: those of a layer with many experts. */
-enum { NAME = 256, NEIGHBOURS = 2048 };
+enum { NAME = 256, NEIGHBOURS = 1024 };
 
 /* Where a matrix lies in the file: one tensor, the three of a quantised one, or those of another form. */
 typedef struct stored {
