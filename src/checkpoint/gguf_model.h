@@ -16,6 +16,9 @@ fore_status fore_gguf_is_model(const char *path, bool *is, fore_error *err);
  * file with the draft head alone. mmproj NULL: the folder's, none beside a file. FORE_ERR_UNSUPPORTED: another architecture, another
  * kind of tower. */
 fore_status fore_gguf_model_open(const char *path, const char *mmproj, fore_gguf_model **out, fore_error *err);
+/* The same for looking: parts that are missing or malformed are noted (topic "files") and left out, but for the first, which has what is
+ * said of the model. notes NULL: as above. */
+fore_status fore_gguf_model_look(const char *path, const char *mmproj, fore_notes *notes, fore_gguf_model **out, fore_error *err);
 void fore_gguf_model_close(fore_gguf_model *model);
 
 /* The tree of config.json, owned by the caller (cJSON_Delete). */
@@ -28,6 +31,8 @@ fore_status fore_gguf_processor_tree(const fore_gguf_model *model, cJSON **out, 
 /* Trees of tokenizer.json and tokenizer_config.json (with the chat template); *file stays NULL for a model without a tokenizer.
  * FORE_ERR_UNSUPPORTED: another kind of tokenizer, or one that cuts words in another way. */
 fore_status fore_gguf_tokenizer_trees(const fore_gguf_model *model, cJSON **file, cJSON **config, fore_error *err);
+/* How it is known that norms hold the gain itself, in architectures that have zero-centred ones elsewhere; for people. */
+extern const char fore_gguf_norms_rule[];
 /* The tensors. Once only: the store takes the files' maps, so that later calls need it to be there. */
 fore_status fore_gguf_store_make(fore_gguf_model *model, fore_store **out, fore_error *err);
 
