@@ -74,17 +74,32 @@ static fore_status list_folder(const char *dir, listing *l, fore_error *err) {
     return s;
 }
 
+/* A config.json alone does not say that the model is not the GGUF file beside it; with weights beside it, it does. */
+static fore_status is_folder_of_other(const char *dir, bool *other, fore_error *err) {
+    char *config = fore_path_join(dir, "config.json");
+    if (!config) return fore_fail_nomem(err, dir);
+    *other = fore_file_exists(config);
+    free(config);
+    DIR *d = *other ? opendir(dir) : NULL;
+    bool weights = false, gguf = false;
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        weights = weights || fore_name_ends_with(e->d_name, ".safetensors") || fore_name_ends_with(e->d_name, ".safetensors.index.json");
+        gguf = gguf || (e->d_name[0] != '.' && fore_gguf_is_name(e->d_name));
+    }
+    if (d) closedir(d);
+    if (gguf && !weights) *other = false;
+    return FORE_OK;
+}
+
 fore_status fore_gguf_is_model(const char *path, bool *is, fore_error *err) {
     *is = false;
     if (!fore_dir_exists(path)) {
         *is = fore_gguf_is_name(path);
         return FORE_OK;
     }
-    char *config = fore_path_join(path, "config.json");
-    if (!config) return fore_fail_nomem(err, path);
-    bool other = fore_file_exists(config);
-    free(config);
-    if (other) return FORE_OK;
+    bool other = false;
+    fore_status found = is_folder_of_other(path, &other, err);
+    if (found || other) return found;
     listing l = {0};
     fore_status s = list_folder(path, &l, err);
     *is = !s && l.count;

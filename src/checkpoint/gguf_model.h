@@ -10,7 +10,7 @@
 
 typedef struct fore_gguf_model fore_gguf_model;
 
-/* *is: whether `path` is a GGUF file by its name, or a folder that has such files and no config.json. */
+/* *is: whether `path` is a GGUF file by its name, or a folder that has such files and not, with a config.json, safetensors too. */
 fore_status fore_gguf_is_model(const char *path, bool *is, fore_error *err);
 /* A file: it, and the other parts of NAME-00001-of-00003.gguf. A folder: its one model, the first of its mmproj files by name, and a
  * file with the draft head alone. mmproj NULL: the folder's, none beside a file. FORE_ERR_UNSUPPORTED: another architecture, another
