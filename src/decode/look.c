@@ -148,7 +148,7 @@ bool fore_model_get_reading(const fore_model *m, int index, fore_reading *out) {
         {n->norms_rule[0] != 0, {"norms", n->norms_absolute ? gain : less_one, n->norms_rule}},
         {has_linear(t), {"convolution", t->zero_centred_norms && n->norms_absolute ? "channels, taps, 1" : "channels, 1, taps", "the tensors' shapes"}},
         {has_linear(t),
-         {"linear layers", t->linear_by_key_head ? "in_proj_qkvz and in_proj_ba, by key head" : "in_proj_qkv, z, b and a", m->gguf ? "general.architecture" : "config.json: model_type"}},
+         {"linear layers", t->linear_by_key_head ? "in_proj_qkvz and in_proj_ba, by key head" : "in_proj_qkv, z, b and a", "the tensors' names"}},
         {sparse != NULL, {"experts", sparse ? experts_value(m, sparse) : "", "the tensors' names and shapes"}},
         {true,
          {"output head", t->tie_word_embeddings ? "the embedding" : "of its own", m->gguf ? "whether there is an output.weight" : "config.json: tie_word_embeddings"}},
