@@ -110,6 +110,9 @@ typedef struct fore_model_options {
                              of the folder's draft_vocabulary.json, else 32,768; the model's own head drafts while that does not
                              suit the text) */
     const char *mmproj; /* the GGUF file with the vision tower of a model in GGUF files; NULL: that of the folder, if a folder is given */
+    /* Opens it for looking at: nothing is repacked, and what is missing or wrong is kept (fore_model_get_problem) while the rest is
+     * opened all the same. Such a model answers questions about itself; sessions are refused. Fails only where nothing can be said. */
+    bool look;
 } fore_model_options;
 
 /* Opens a Hugging Face checkpoint folder, a GGUF file or a folder of such; weights are mapped, not copied, but for those that have
@@ -143,6 +146,10 @@ typedef struct fore_model_info {
     uint64_t repacked_bytes;    /* of quantised matrices as the kernels read them; 0: none is quantised */
     int packs_used, packs_written; /* files of pack_dir that they are mapped from, and those of them made by this open */
     const char *pack_note;         /* why there is none, though pack_dir asked for it; "" */
+    bool gguf;            /* it is, or has, GGUF files */
+    bool configured;      /* its settings could be read; false only of a model that is looked at */
+    bool vision_declared; /* by its settings, whether or not the files have a tower */
+    bool has_processor;   /* the folder or the files say how pictures are cut */
 } fore_model_info;
 
 FORE_API void fore_model_get_info(const fore_model *model, fore_model_info *out);
@@ -171,11 +178,47 @@ typedef struct fore_stored_form {
 /* Kind `index` of quantised matrix (bits and groups may differ between modules); false past the last. */
 FORE_API bool fore_model_get_form(const fore_model *model, int index, fore_stored_form *out);
 
-/* Bytes that a session will take, before they are taken. */
+/* Why a model that was opened to be looked at (fore_model_options.look) would not open. */
+typedef struct fore_problem {
+    const char *topic;   /* "config", "files", "tensors", "vision", "draft head", "settings", "tokenizer", "template", "pictures", ... */
+    const char *missing; /* the file or tensor that is not there, by its name; "": something else is wrong */
+    const char *text;    /* as the failure says it; all borrowed until the model is closed */
+} fore_problem;
+/* Problem `index`; false past the last: a model without problems opens. */
+FORE_API bool fore_model_get_problem(const fore_model *model, int index, fore_problem *out);
+
+/* What a model consists of: "embedding", "trunk" (layers with shared experts and routers), "experts" (routed ones), "output head" (not
+ * of its own where it is tied), "draft head", "vision tower". */
+typedef struct fore_model_part {
+    const char *name; /* static */
+    uint64_t parameters;           /* of the tensors that the model has a place for */
+    uint64_t tensors, file_bytes;  /* in the files, whether or not they are read */
+    uint64_t mapped_bytes;         /* weights that are read where the files have them */
+    uint64_t memory_bytes;         /* weights that take memory of their own: repacked, or as floats */
+} fore_model_part;
+/* Part `index` of those that it has; false past the last. */
+FORE_API bool fore_model_get_part(const fore_model *model, int index, fore_model_part *out);
+/* Form `index` of the weights of a part, floats among them (by their type, group 0); false past the last. */
+FORE_API bool fore_model_get_part_form(const fore_model *model, int part, int index, fore_stored_form *out);
+
+/* What was found out about how the files are to be read, and what told: kinds of norms, order of axes and experts, ... */
+typedef struct fore_reading {
+    const char *name, *value, *source; /* name static; the others borrowed until the model is closed */
+} fore_reading;
+FORE_API bool fore_model_get_reading(const fore_model *model, int index, fore_reading *out);
+
+/* Bytes that a model and a session will take, before they are taken. */
 typedef struct fore_plan {
-    uint64_t weights;                      /* mapped */
+    uint64_t weights;                      /* of all tensors in the files, and repacked */
     uint64_t draft_head;                   /* the draft-only output head, of the model and not of a session */
     uint64_t kv, recurrent, scratch, draft, total; /* of one session with this context; total without the weights and the draft head */
+    /* The weights by what becomes of them. Mapped ones are shared with other processes and can be let go by the system. */
+    uint64_t mapped;         /* read where the files have them */
+    uint64_t repacked;       /* in memory of their own: integers for the kernels, floats of forms that have none */
+    uint64_t vectors;        /* norms, biases and tables, widened, with the tables of layers */
+    uint64_t idle_experts;   /* of mapped: routed experts, of which each stays on the disk until some token picks it */
+    uint64_t token_experts;  /* mapped or repacked: what one token reads of the routed experts */
+    uint64_t kv_token;       /* of kv and draft: what a token of context takes */
 } fore_plan;
 FORE_API void fore_model_plan(const fore_model *model, int context, fore_plan *out); /* context 0: the default one */
 
@@ -637,6 +680,7 @@ typedef struct fore_check_options {
     const char *isa; /* as in fore_model_options */
     int threads;     /* 0: the processors that this process may use */
     bool no_answer;  /* tries no answer */
+    const char *mmproj; /* as in fore_model_options */
     fore_progress progress; /* stages "check" (bytes of tensors), "load" and "prefill"; may be NULL */
     void *user;
 } fore_check_options;
@@ -667,9 +711,10 @@ typedef struct fore_check_report {
     const char *prompt, *answer; /* of the trial; "" when there was none */
 } fore_check_report;
 
-/* Reads all of a checkpoint: its settings, every number of every tensor, opens it as fore_model_open does, and lets it answer, with
- * drafts and without. What is wrong with it is in the report; a failure is that of the looking. *report is owned by the caller
- * (fore_check_report_free). options may be NULL. FORE_ERR_IO: no such folder. */
+/* Reads all of a checkpoint in a folder or a GGUF file: its settings, every number of every tensor (of blocks that are quantised with
+ * scales, the weights that they stand for), opens it as fore_model_open does, and lets it answer, with drafts and without. What is
+ * wrong with it is in the report; a failure is that of the looking. *report is owned by the caller (fore_check_report_free). options
+ * may be NULL. FORE_ERR_IO: no such folder or file. */
 FORE_API fore_status fore_check(const char *dir, const fore_check_options *options, fore_check_report **report, fore_error *err);
 FORE_API void fore_check_report_free(fore_check_report *report);
 

@@ -20,6 +20,8 @@ static const fore_gguf_family families[] = {
     {"qwen3moe", NULL, "qwen3_moe", true, false, false},
 };
 
+const char fore_gguf_norms_rule[] = "the rule of GGUF files of this architecture";
+
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
 /* "<stem>-00002-of-00003.gguf": the numbers and the stem's length. */
@@ -72,17 +74,32 @@ static fore_status list_folder(const char *dir, listing *l, fore_error *err) {
     return s;
 }
 
+/* A config.json alone does not say that the model is not the GGUF file beside it; with weights beside it, it does. */
+static fore_status is_folder_of_other(const char *dir, bool *other, fore_error *err) {
+    char *config = fore_path_join(dir, "config.json");
+    if (!config) return fore_fail_nomem(err, dir);
+    *other = fore_file_exists(config);
+    free(config);
+    DIR *d = *other ? opendir(dir) : NULL;
+    bool weights = false, gguf = false;
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        weights = weights || fore_name_ends_with(e->d_name, ".safetensors") || fore_name_ends_with(e->d_name, ".safetensors.index.json");
+        gguf = gguf || (e->d_name[0] != '.' && fore_gguf_is_name(e->d_name));
+    }
+    if (d) closedir(d);
+    if (gguf && !weights) *other = false;
+    return FORE_OK;
+}
+
 fore_status fore_gguf_is_model(const char *path, bool *is, fore_error *err) {
     *is = false;
     if (!fore_dir_exists(path)) {
         *is = fore_gguf_is_name(path);
         return FORE_OK;
     }
-    char *config = fore_path_join(path, "config.json");
-    if (!config) return fore_fail_nomem(err, path);
-    bool other = fore_file_exists(config);
-    free(config);
-    if (other) return FORE_OK;
+    bool other = false;
+    fore_status found = is_folder_of_other(path, &other, err);
+    if (found || other) return found;
     listing l = {0};
     fore_status s = list_folder(path, &l, err);
     *is = !s && l.count;
@@ -118,10 +135,17 @@ static fore_status open_parts(fore_gguf_model *m, const char *path, fore_error *
             memcpy(name + stem, tail, sizeof tail);
         }
         int64_t count = 1, no = 0;
+        const bool there = fore_file_exists(name);
         s = open_file(m, name, err);
         if (s == FORE_ERR_IO && parts) s = fore_fail_prefix(err, s, "%s is one part of %d", path, of);
-        if (!s) s = fore_gguf_int(&m->files[i - 1], "split.count", 0, 65535, 1, &count, err);
-        if (!s) s = fore_gguf_int(&m->files[i - 1], "split.no", 0, 65535, i - 1, &no, err);
+        if (s && m->count) {
+            const char *slash = strrchr(name, '/');
+            s = fore_notes_take(m->notes, "files", there ? NULL : slash ? slash + 1 : name, s, err);
+            free(name);
+            continue;
+        }
+        if (!s) s = fore_gguf_int(&m->files[m->count - 1], "split.count", 0, 65535, 1, &count, err);
+        if (!s) s = fore_gguf_int(&m->files[m->count - 1], "split.no", 0, 65535, i - 1, &no, err);
         if (!s && ((count > 1 && count != of) || no != i - 1))
             s = fore_fail(err, FORE_ERR_FORMAT, "%s: it says that it is part %lld of %lld; parts are named NAME-%05lld-of-%05lld.gguf", name,
                           (long long)no + 1, (long long)count, (long long)no + 1, (long long)count);
@@ -294,10 +318,16 @@ static fore_status open_all(fore_gguf_model *m, const char *path, const char *mm
 }
 
 fore_status fore_gguf_model_open(const char *path, const char *mmproj, fore_gguf_model **out, fore_error *err) {
+    return fore_gguf_model_look(path, mmproj, NULL, out, err);
+}
+
+fore_status fore_gguf_model_look(const char *path, const char *mmproj, fore_notes *notes, fore_gguf_model **out, fore_error *err) {
     *out = NULL;
     fore_gguf_model *m = calloc(1, sizeof *m);
     if (!m) return fore_fail_nomem(err, path);
+    m->notes = notes;
     fore_status s = open_all(m, path, mmproj, err);
+    m->notes = NULL;
     if (s) fore_gguf_model_close(m);
     else *out = m;
     return s;

@@ -10,12 +10,15 @@
 
 typedef struct fore_gguf_model fore_gguf_model;
 
-/* *is: whether `path` is a GGUF file by its name, or a folder that has such files and no config.json. */
+/* *is: whether `path` is a GGUF file by its name, or a folder that has such files and not, with a config.json, safetensors too. */
 fore_status fore_gguf_is_model(const char *path, bool *is, fore_error *err);
 /* A file: it, and the other parts of NAME-00001-of-00003.gguf. A folder: its one model, the first of its mmproj files by name, and a
  * file with the draft head alone. mmproj NULL: the folder's, none beside a file. FORE_ERR_UNSUPPORTED: another architecture, another
  * kind of tower. */
 fore_status fore_gguf_model_open(const char *path, const char *mmproj, fore_gguf_model **out, fore_error *err);
+/* The same for looking: parts that are missing or malformed are noted (topic "files") and left out, but for the first, which has what is
+ * said of the model. notes NULL: as above. */
+fore_status fore_gguf_model_look(const char *path, const char *mmproj, fore_notes *notes, fore_gguf_model **out, fore_error *err);
 void fore_gguf_model_close(fore_gguf_model *model);
 
 /* The tree of config.json, owned by the caller (cJSON_Delete). */
@@ -28,6 +31,8 @@ fore_status fore_gguf_processor_tree(const fore_gguf_model *model, cJSON **out, 
 /* The text of tokenizer.json (owned, fore_free) and the tree of tokenizer_config.json (with the chat template); *text stays NULL for a
  * model without a tokenizer. FORE_ERR_UNSUPPORTED: another kind of tokenizer, or one that cuts words in another way. */
 fore_status fore_gguf_tokenizer_text(const fore_gguf_model *model, char **text, size_t *size, cJSON **config, fore_error *err);
+/* How it is known that norms hold the gain itself, in architectures that have zero-centred ones elsewhere; for people. */
+extern const char fore_gguf_norms_rule[];
 /* The tensors. Once only: the store takes the files' maps, so that later calls need it to be there. */
 fore_status fore_gguf_store_make(fore_gguf_model *model, fore_store **out, fore_error *err);
 

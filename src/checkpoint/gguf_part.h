@@ -19,6 +19,7 @@ struct fore_gguf_model {
     int count, parts;
     int head, tower;  /* index of the file, -1: none */
     const char *dir;  /* in the arena: the path that was given */
+    fore_notes *notes; /* borrowed while it is opened for looking; else NULL */
     const fore_gguf_family *family;
     int layers, draft_layers; /* of the trunk, and behind them in the numbering */
     /* Linear layers; 0 in an architecture without. */

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ struct fore_store {
     fore_entry *entries; /* in the arena, sorted by name */
     size_t count;
     uint64_t bytes;
+    fore_notes *notes; /* borrowed while it is opened for looking; else NULL */
 };
 
 /* What an index says of one tensor. */
@@ -66,13 +68,15 @@ static fore_status open_shards(fore_store *st, const char *dir, const char *cons
     st->shards = fore_arena_alloc(&st->arena, count, sizeof *st->shards);
     if (!st->shards) return fore_fail_nomem(err, "the list of weight files");
     for (size_t i = 0; i < count; i++) {
-        shard *sh = &st->shards[i];
+        shard *sh = &st->shards[st->files];
         sh->path = join(&st->arena, dir, names[i]);
         if (!sh->path) return fore_fail_nomem(err, "the list of weight files");
         sh->name = sh->path + strlen(sh->path) - strlen(names[i]);
-        fore_status s = fore_safetensors_open(sh->path, (int)i, &st->arena, &sh->map, &sh->entries, &sh->count, err);
+        bool there = !st->notes || fore_file_exists(sh->path);
+        fore_status s = fore_safetensors_open(sh->path, st->files, &st->arena, &sh->map, &sh->entries, &sh->count, err);
+        if (!s) st->files++;
+        else s = fore_notes_take(st->notes, "files", there ? NULL : names[i], s, err);
         if (s) return s;
-        st->files = (int)i + 1;
     }
     return FORE_OK;
 }
@@ -98,10 +102,11 @@ static fore_status merge(fore_store *st, fore_error *err) {
         st->bytes += st->entries[i].bytes;
         if (!i || strcmp(st->entries[i].name, st->entries[i - 1].name)) continue;
         const fore_entry *a = &st->entries[i - 1], *b = &st->entries[i];
-        if (a->file == b->file)
-            return fore_fail(err, FORE_ERR_FORMAT, "%s: tensor %s is there twice", st->shards[a->file].path, a->name);
-        return fore_fail(err, FORE_ERR_FORMAT, "%s: tensor %s is also in %s", st->shards[a->file].path, a->name,
-                         shard_name(st, b));
+        fore_status s;
+        if (a->file == b->file) s = fore_fail(err, FORE_ERR_FORMAT, "%s: tensor %s is there twice", st->shards[a->file].path, a->name);
+        else s = fore_fail(err, FORE_ERR_FORMAT, "%s: tensor %s is also in %s", st->shards[a->file].path, a->name, shard_name(st, b));
+        s = fore_notes_take(st->notes, "files", NULL, s, err);
+        if (s) return s;
     }
     return FORE_OK;
 }
@@ -143,18 +148,30 @@ static fore_status read_places(const cJSON *index, const char *path, place **out
     return FORE_OK;
 }
 
-/* Walks both sorted lists: all that the index promises must be where it says. */
+/* Whether one of the opened files has this name. */
+static bool is_open(const fore_store *st, const char *name) {
+    for (int i = 0; i < st->files; i++)
+        if (!strcmp(st->shards[i].name, name)) return true;
+    return false;
+}
+
+/* Walks both sorted lists: all that the index promises must be where it says. Of a file that was noted, nothing more is. */
 static fore_status check_places(const fore_store *st, const char *path, const place *places, size_t count, fore_error *err) {
     size_t at = 0;
     for (size_t i = 0; i < count; i++) {
         int order = -1;
         while (at < st->count && (order = strcmp(st->entries[at].name, places[i].tensor)) < 0) at++;
-        if (at == st->count || order)
-            return fore_fail(err, FORE_ERR_FORMAT, "%s: tensor %s: expected in %s, found in no file", path, places[i].tensor,
-                             places[i].file);
-        if (strcmp(shard_name(st, &st->entries[at]), places[i].file))
-            return fore_fail(err, FORE_ERR_FORMAT, "%s: tensor %s: expected in %s, found in %s", path, places[i].tensor,
-                             places[i].file, shard_name(st, &st->entries[at]));
+        fore_status s = FORE_OK;
+        if (at == st->count || order) {
+            if (st->notes && !is_open(st, places[i].file)) continue;
+            s = fore_fail(err, FORE_ERR_FORMAT, "%s: tensor %s: expected in %s, found in no file", path, places[i].tensor, places[i].file);
+            s = fore_notes_take(st->notes, "tensors", places[i].tensor, s, err);
+        } else if (strcmp(shard_name(st, &st->entries[at]), places[i].file)) {
+            s = fore_fail(err, FORE_ERR_FORMAT, "%s: tensor %s: expected in %s, found in %s", path, places[i].tensor, places[i].file,
+                          shard_name(st, &st->entries[at]));
+            s = fore_notes_take(st->notes, "files", NULL, s, err);
+        }
+        if (s) return s;
     }
     return FORE_OK;
 }
@@ -246,11 +263,32 @@ static bool numbered(const char *name, size_t *stem, unsigned long *number, unsi
     return true;
 }
 
+/* Shards from..to-1 of the set of which `like` is one are missing. */
+static fore_status note_missing(fore_store *st, const char *dir, const char *like, size_t from, size_t to, unsigned long of, fore_error *err) {
+    fore_status s = FORE_OK;
+    size_t stem = 0;
+    unsigned long number = 0, unused = 0;
+    numbered(like, &stem, &number, &unused);
+    for (size_t i = from; i < to && !s; i++) {
+        char tail[64];
+        snprintf(tail, sizeof tail, "-%05zu-of-%05lu%s", i, of, suffix);
+        char *name = malloc(stem + strlen(tail) + 1);
+        if (!name) return fore_fail_nomem(err, dir);
+        memcpy(name, like, stem);
+        strcpy(name + stem, tail);
+        fore_fail(err, FORE_ERR_FORMAT, "%s: shard %zu of %lu is missing", dir, i, of);
+        s = fore_notes_take(st->notes, "files", name, FORE_ERR_FORMAT, err);
+        free(name);
+    }
+    return s;
+}
+
 /* Keeps only numbered shards when there are any, and demands one complete set of them. */
-static fore_status choose_files(const char *dir, listing *l, fore_error *err) {
-    size_t kept = 0, stem = 0, first_stem = 0;
+static fore_status choose_files(fore_store *st, const char *dir, listing *l, fore_error *err) {
+    size_t kept = 0, stem = 0, first_stem = 0, next = 1; /* next: the number that is expected */
     unsigned long number = 0, of = 0, total = 0;
-    for (size_t i = 0; i < l->count; i++) {
+    fore_status s = FORE_OK;
+    for (size_t i = 0; i < l->count && !s; i++) {
         if (!numbered(l->names[i], &stem, &number, &of)) continue;
         if (!kept) {
             first_stem = stem;
@@ -262,14 +300,18 @@ static fore_status choose_files(const char *dir, listing *l, fore_error *err) {
         if (stem != first_stem || of != total || strncmp(keep, l->names[0], stem))
             return fore_fail(err, FORE_ERR_FORMAT, "%s: no %s, and the shards %s and %s are of different sets", dir, index_name,
                              l->names[0], keep);
-        if (number != kept + 1)
-            return fore_fail(err, FORE_ERR_FORMAT, "%s: shard %zu of %lu is missing before %s", dir, kept + 1, total, keep);
+        if (number != next && !st->notes)
+            return fore_fail(err, FORE_ERR_FORMAT, "%s: shard %zu of %lu is missing before %s", dir, next, total, keep);
+        if (number > next) s = note_missing(st, dir, keep, next, number, total, err);
+        else if (number < next) s = fore_notes_take(st->notes, "files", NULL, fore_fail(err, FORE_ERR_FORMAT, "%s: %s: shards count from 1", dir, keep), err);
+        next = number + 1;
         kept++;
     }
-    if (!kept) return FORE_OK;
-    if (kept != total)
-        return fore_fail(err, FORE_ERR_FORMAT, "%s: shard %zu of %lu is missing after %s", dir, kept + 1, total,
-                         l->names[kept - 1]);
+    if (!kept || s) return s;
+    if (next != total + 1 && !st->notes)
+        return fore_fail(err, FORE_ERR_FORMAT, "%s: shard %zu of %lu is missing after %s", dir, next, total, l->names[kept - 1]);
+    if (next <= total) s = note_missing(st, dir, l->names[0], next, total + 1, total, err);
+    if (s) return s;
     for (size_t i = kept; i < l->count; i++) free(l->names[i]);
     l->count = kept;
     return FORE_OK;
@@ -281,7 +323,8 @@ static fore_status open_listing(fore_store *st, const char *dir, fore_error *err
     if (!s && !l.count)
         s = fore_fail(err, FORE_ERR_IO, "%s: no weights: expected %s, model.safetensors or other *.safetensors files", dir,
                       index_name);
-    if (!s) s = choose_files(dir, &l, err);
+    s = fore_notes_take(st->notes, "files", s == FORE_ERR_IO ? "model.safetensors" : NULL, s, err);
+    if (!s) s = choose_files(st, dir, &l, err);
     if (!s) s = open_shards(st, dir, (const char *const *)l.names, l.count, err);
     if (!s) s = merge(st, err);
     free_listing(&l);
@@ -295,7 +338,12 @@ static fore_status open_folder(fore_store *st, const char *dir, fore_error *err)
     if (!fore_dir_exists(dir)) return fore_fail(err, FORE_ERR_IO, "%s: no such folder", dir);
     char *index = join(&st->arena, dir, index_name), *file = join(&st->arena, dir, single[0]);
     if (!index || !file) return fore_fail_nomem(err, dir);
-    if (fore_file_exists(index)) return open_index(st, dir, index, err);
+    if (fore_file_exists(index)) {
+        fore_status s = open_index(st, dir, index, err);
+        if (!s || !st->notes || st->files) return s;
+        s = fore_notes_take(st->notes, "files", NULL, s, err);
+        return s ? s : open_listing(st, dir, err);
+    }
     if (!fore_file_exists(file)) return open_listing(st, dir, err);
     fore_status s = open_shards(st, dir, single, 1, err);
     return s ? s : merge(st, err);
@@ -315,23 +363,29 @@ static fore_status open_one(fore_store *st, const char *path, fore_error *err) {
     return merge(st, err);
 }
 
-static fore_status open_with(fore_status (*how)(fore_store *, const char *, fore_error *), const char *path, fore_store **out,
-                             fore_error *err) {
+static fore_status open_with(fore_status (*how)(fore_store *, const char *, fore_error *), const char *path, fore_notes *notes,
+                             fore_store **out, fore_error *err) {
     *out = NULL;
     fore_store *st = calloc(1, sizeof *st);
     if (!st) return fore_fail_nomem(err, path);
-    fore_status s = how(st, path, err);
+    st->notes = notes;
+    fore_status s = fore_notes_take(notes, "files", NULL, how(st, path, err), err);
+    st->notes = NULL;
     if (s) fore_store_close(st);
     else *out = st;
     return s;
 }
 
 fore_status fore_store_open(const char *dir, fore_store **out, fore_error *err) {
-    return open_with(open_folder, dir, out, err);
+    return open_with(open_folder, dir, NULL, out, err);
+}
+
+fore_status fore_store_look(const char *dir, fore_notes *notes, fore_store **out, fore_error *err) {
+    return open_with(open_folder, dir, notes, out, err);
 }
 
 fore_status fore_store_open_file(const char *path, fore_store **out, fore_error *err) {
-    return open_with(open_one, path, out, err);
+    return open_with(open_one, path, NULL, out, err);
 }
 
 fore_status fore_store_adopt(fore_arena *arena, const fore_store_part *parts, int count, fore_store **out, fore_error *err) {

@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/notes.h"
 
 enum { FORE_STORE_DIMS = 8 };
 
@@ -49,6 +50,9 @@ typedef struct fore_store fore_store;
  * leave out (mtp.safetensors) is not opened. FORE_ERR_IO: a file is missing or cannot be read; FORE_ERR_FORMAT: malformed;
  * FORE_ERR_UNSUPPORTED: a dtype that the format does not have. */
 fore_status fore_store_open(const char *dir, fore_store **out, fore_error *err);
+/* The same for looking: what is missing or malformed is noted (topics "files" and "tensors"), and the rest is opened; the store may be
+ * empty. With as many notes as before, fore_store_open would open the folder too. */
+fore_status fore_store_look(const char *dir, fore_notes *notes, fore_store **out, fore_error *err);
 /* Opens one file. */
 fore_status fore_store_open_file(const char *path, fore_store **out, fore_error *err);
 void fore_store_close(fore_store *store);

@@ -100,7 +100,8 @@ static int run(const cli_options *o) {
         cli_progress progress;
         cli_catch_interrupt(true);
         cli_progress_start(&progress, "check");
-        const fore_check_options how = {.isa = cli_isa(o), .threads = o->threads > 0 ? o->threads : 0, .progress = cli_progress_call, .user = &progress};
+        const fore_check_options how = {
+            .isa = cli_isa(o), .threads = o->threads > 0 ? o->threads : 0, .mmproj = o->mmproj, .progress = cli_progress_call, .user = &progress};
         fore_status status = fore_check(dir.data, &how, &report, &err);
         cli_progress_end(&progress);
         if (status) code = cli_fail_status(status, &err);

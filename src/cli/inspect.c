@@ -1,44 +1,38 @@
-/* foresight inspect: what a checkpoint folder is, what it will need, what is wrong with it. */
+/* foresight inspect: what a checkpoint is, what it will need, what is wrong with it, also when it would not open. */
+#include "cli/inspect.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/files.h"
-#include "cli/json.h"
 #include "cli/model.h"
 #include "cli/pack.h"
 
-enum { MOST_REMARKS = 8 };
+enum { MOST_ALIKE = 5 };
 
-typedef struct findings {
-    const char *remarks[MOST_REMARKS]; /* static texts: what works less than it could */
-    int count;
-} findings;
+int cli_inspect_context(const fore_model_info *info) { return info->context_length < 32768 ? info->context_length : 32768; }
 
-/* What a session takes when none is given; see fore_session_options. */
-static int default_context(const fore_model_info *info) {
-    return info->context_length < 32768 ? info->context_length : 32768;
-}
-
-static findings find_remarks(const fore_model_info *info, bool no_mtp) {
-    findings f = {0};
-    if (!info->has_tokenizer) f.remarks[f.count++] = "no tokenizer.json: only `logits --ids` and `verify` will work";
-    if (!info->has_template) f.remarks[f.count++] = "no chat template: `run` will need --raw";
-    if (info->mtp_declared && !info->mtp_attached && !no_mtp) f.remarks[f.count++] = "warning: the declared MTP head is off, so drafts come from look-ups alone";
-    if (!info->mtp_declared && info->mtp_tensors)
-        f.remarks[f.count++] = "the files have tensors of an MTP head that the config does not declare";
-    return f;
+int cli_inspect_contexts(const fore_model_info *info, int given, int out[CLI_CONTEXTS]) {
+    static const int usual[] = {4096, 32768, 131072};
+    int count = 0;
+    out[count++] = given ? given : cli_inspect_context(info);
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (usual[i] < info->context_length && usual[i] != out[0]) out[count++] = usual[i];
+    if (info->context_length != out[0]) out[count++] = info->context_length;
+    return count;
 }
 
 static void add_row(cli_text *out, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void add_row(cli_text *out, const char *name, const char *format, ...) {
-    char value[512], line[600];
+    char value[1000], line[1100];
     va_list args;
     va_start(args, format);
     vsnprintf(value, sizeof value, format, args);
     va_end(args);
     snprintf(line, sizeof line, "%-14s %s\n", name, value);
-    cli_text_puts(out, line);
+    cli_text_add_printable(out, line, strlen(line));
 }
 
 /* 1536 -> "1.5 KiB" */
@@ -83,16 +77,10 @@ static void add_sizes(cli_text *out, const fore_model_info *info) {
                 info->experts_per_token, shared);
 }
 
-typedef struct kept {
-    int wanted, present;
-    uint64_t bytes;
-    cli_text path;
-} kept;
-
 /* The packs of --pack's folder, else those beside the model, else those of the user's cache. */
-static kept find_packs(const cli_options *options, const char *dir, const fore_model *model) {
+cli_kept cli_inspect_packs(const cli_options *options, const char *dir, const fore_model *model) {
     static const char *const usual[] = {"beside", "cache"};
-    kept k = {0};
+    cli_kept k = {0};
     for (int i = 0; i < (options->pack ? 1 : 2) && !k.present; i++) {
         cli_text folder = {0};
         fore_packs packs = {0};
@@ -122,222 +110,183 @@ static void add_quantised(cli_text *out, const fore_model *model) {
     }
 }
 
-static int print_table(const cli_options *options, const char *dir, const fore_model *model, int context) {
-    cli_text out = {0};
+/* "MLX, 4 bits in groups of 32, in memory 8 bits": one form of a part. */
+static void add_form(cli_text *out, const fore_stored_form *form) {
+    cli_text_puts(out, form->name);
+    if (form->memory_bits != form->bits || form->group || form->bits < 16) cli_text_print(out, ", %d bits", form->bits);
+    if (form->group) cli_text_print(out, " in groups of %d", form->group);
+    if (form->memory_bits != form->bits) cli_text_print(out, ", in memory %d bits%s", form->memory_bits, form->memory_bits > 8 ? " (floats)" : "");
+}
+
+static void add_parts(cli_text *out, const fore_model *model) {
+    fore_model_part part;
+    fore_stored_form form;
+    char a[32];
+    for (int i = 0; fore_model_get_part(model, i, &part); i++) {
+        cli_text forms = {0};
+        for (int k = 0; fore_model_get_part_form(model, i, k, &form); k++) {
+            cli_text_puts(&forms, k ? "; " : ": ");
+            add_form(&forms, &form);
+        }
+        add_row(out, i ? "" : "parts", "%-12s %" PRIu64 " parameters, %s in %" PRIu64 " tensor%s%s", part.name, part.parameters,
+                bytes_text(part.file_bytes, a), part.tensors, part.tensors == 1 ? "" : "s", cli_text_string(&forms));
+        cli_text_free(&forms);
+    }
+}
+
+static void add_readings(cli_text *out, const fore_model *model) {
+    fore_reading r;
+    for (int i = 0; fore_model_get_reading(model, i, &r); i++) add_row(out, i ? "" : "read as", "%-14s %s (%s)", r.name, r.value, r.source);
+}
+
+static void add_memory(cli_text *out, const fore_model *model, const fore_model_info *info, int given) {
     char a[32], b[32], c[32], d[32];
-    fore_model_info of;
-    fore_plan memory;
-    const fore_model_info *info = &of;
-    const fore_plan *plan = &memory;
-    fore_model_get_info(model, &of);
-    fore_model_plan(model, context, &memory);
-    add_row(&out, "folder", "%s", dir);
-    add_row(&out, "architecture", "%s (%s)", info->architecture, info->model_type);
-    add_row(&out, "layers", "%d: %d linear attention, %d full attention", info->layers, info->linear_attention_layers,
-            info->full_attention_layers);
-    add_sizes(&out, info);
-    add_row(&out, "heads", "%d query, %d key and value, of %d; linear: %d key, %d value", info->attention_heads,
-            info->kv_heads, info->head_dim, info->linear_key_heads, info->linear_value_heads);
-    add_row(&out, "embeddings", "%s", info->tied_embeddings ? "tied to the output" : "apart from the output");
-    if (info->has_vision)
-        add_row(&out, "vision", "%d blocks, hidden %d, patches of %d, merged %d by %d", info->vision_depth,
-                info->vision_hidden_size, info->patch_size, info->merge_size, info->merge_size);
+    fore_plan plan;
+    int contexts[CLI_CONTEXTS], count = cli_inspect_contexts(info, given, contexts);
+    fore_model_plan(model, given, &plan);
+    add_row(out, "memory", "weights %s mapped, %s repacked, %s of vectors; a session %s at %s%d tokens of context", bytes_text(plan.mapped, a),
+            bytes_text(plan.repacked, b), bytes_text(plan.vectors, c), bytes_text(plan.total, d), given ? "" : "the default ", contexts[0]);
+    if (plan.draft_head) add_row(out, "", "(and %s for the draft head's words)", bytes_text(plan.draft_head, a));
+    add_row(out, "", "(keys and values %s, recurrent %s, scratch %s, drafting %s)", bytes_text(plan.kv, a), bytes_text(plan.recurrent, b),
+            bytes_text(plan.scratch, c), bytes_text(plan.draft, d));
+    if (plan.idle_experts)
+        add_row(out, "", "(%s of the mapped bytes are experts, each on the disk until a token picks it; a token reads %s of them)",
+                bytes_text(plan.idle_experts, a), bytes_text(plan.token_experts, b));
+    else if (plan.token_experts) add_row(out, "", "(a token reads %s of the experts)", bytes_text(plan.token_experts, a));
+    add_row(out, "", "(a token of context takes %s)", bytes_text(plan.kv_token, a));
+    for (int i = 1; i < count; i++) {
+        fore_plan other;
+        fore_model_plan(model, contexts[i], &other);
+        add_row(out, "", "(at %d tokens a session takes %s)", contexts[i], bytes_text(other.total, a));
+    }
+}
+
+static void add_sizes_of_all(cli_text *out, const fore_model_info *info) {
+    add_row(out, "architecture", "%s (%s)", info->architecture, info->model_type);
+    add_row(out, "layers", "%d: %d linear attention, %d full attention", info->layers, info->linear_attention_layers, info->full_attention_layers);
+    add_sizes(out, info);
+    add_row(out, "heads", "%d query, %d key and value, of %d; linear: %d key, %d value", info->attention_heads, info->kv_heads, info->head_dim,
+            info->linear_key_heads, info->linear_value_heads);
+    add_row(out, "embeddings", "%s", info->tied_embeddings ? "tied to the output" : "apart from the output");
+    if (!info->has_vision) {
+        add_row(out, "vision", info->vision_declared ? "none in the files: text alone" : "none: text alone");
+        return;
+    }
+    add_row(out, "vision", "%d blocks, hidden %d, patches of %d, merged %d by %d", info->vision_depth, info->vision_hidden_size, info->patch_size,
+            info->merge_size, info->merge_size);
     const char *files = fore_video_files() ? "through FFmpeg" : "not in this build";
-    if (info->has_vision && info->video_fps > 0)
-        add_row(&out, "videos", "%g frames a second, %d to %d frames; files %s", info->video_fps, info->video_min_frames,
-                info->video_max_frames, files);
-    else if (info->has_vision)
-        add_row(&out, "videos", "every frame, or with --take-fps %d to %d; files %s", info->video_min_frames, info->video_max_frames, files);
+    if (info->video_fps > 0)
+        add_row(out, "videos", "%g frames a second, %d to %d frames; files %s", info->video_fps, info->video_min_frames, info->video_max_frames, files);
     else
-        add_row(&out, "vision", "none: text alone");
-    add_head(&out, model, info);
-    add_row(&out, "parameters", "text %" PRIu64 ", vision %" PRIu64 ", MTP %" PRIu64, info->text_parameters,
-            info->vision_parameters, info->mtp_parameters);
-    if (info->experts) add_row(&out, "", "(%" PRIu64 " of the text's are active for a token)", info->active_parameters);
-    add_row(&out, "weights", "%s in %" PRIu64 " tensors of %" PRIu64 " file%s, %s", bytes_text(info->weight_bytes, a),
-            info->tensor_count, info->file_count, info->file_count == 1 ? "" : "s", info->dtypes);
-    add_quantised(&out, model);
-    if (info->repacked_bytes) {
-        kept k = find_packs(options, dir, model);
-        bytes_text(info->repacked_bytes, a);
-        if (k.present)
-            add_row(&out, "repacked", "%s, kept in %d of %d file%s (%s): %s", a, k.present, k.wanted, k.wanted == 1 ? "" : "s",
-                    bytes_text(k.bytes, b), k.path.data);
-        else
-            add_row(&out, "repacked", "%s at every start: kept in no file (`foresight pack` makes one)", a);
-        cli_text_free(&k.path);
+        add_row(out, "videos", "every frame, or with --take-fps %d to %d; files %s", info->video_min_frames, info->video_max_frames, files);
+}
+
+static void add_repacked(cli_text *out, const cli_options *options, const char *dir, const fore_model *model, const fore_model_info *info) {
+    char a[32], b[32];
+    if (!info->repacked_bytes) return;
+    cli_kept k = cli_inspect_packs(options, dir, model);
+    bytes_text(info->repacked_bytes, a);
+    if (k.present)
+        add_row(out, "repacked", "%s, kept in %d of %d file%s (%s): %s", a, k.present, k.wanted, k.wanted == 1 ? "" : "s", bytes_text(k.bytes, b),
+                k.path.data);
+    else
+        add_row(out, "repacked", "%s at every start: kept in no file (`foresight pack` makes one)", a);
+    cli_text_free(&k.path);
+}
+
+static void add_findings(cli_text *out, const cli_findings *f) {
+    size_t more = 0, last = 0;
+    for (size_t i = 0; i < f->problem_count; i++) {
+        const cli_problem *p = &f->problems[i];
+        bool alike = i && !strcmp(p->advice.data, f->problems[last].advice.data) && !strcmp(p->topic, f->problems[last].topic);
+        if (alike && i - last >= MOST_ALIKE) {
+            more++;
+            continue;
+        }
+        if (!alike) last = i;
+        add_row(out, i ? "" : "PROBLEMS", "%s: %s", p->topic, cli_text_string(&p->text));
+        if (!alike) add_row(out, "", "    %s", cli_text_string(&p->advice));
+    }
+    if (more) add_row(out, "", "(and %zu more of the same kinds; --json lists all)", more);
+    for (int i = 0; i < f->remark_count; i++) add_row(out, i ? "" : "remarks", "%s", cli_text_string(&f->remarks[i]));
+    if (!f->problem_count && !f->remark_count) add_row(out, "problems", "none found");
+}
+
+static int print_table(const cli_options *options, const char *dir, const fore_model *model, int context, const cli_findings *findings) {
+    cli_text out = {0};
+    char a[32];
+    fore_model_info of;
+    const fore_model_info *info = &of;
+    fore_model_get_info(model, &of);
+    add_row(&out, "folder", "%s", dir);
+    if (info->configured) {
+        add_sizes_of_all(&out, info);
+        add_head(&out, model, info);
+        add_row(&out, "parameters", "text %" PRIu64 ", vision %" PRIu64 ", MTP %" PRIu64, info->text_parameters, info->vision_parameters,
+                info->mtp_parameters);
+        if (info->experts) add_row(&out, "", "(%" PRIu64 " of the text's are active for a token)", info->active_parameters);
+    }
+    add_row(&out, "weights", "%s in %" PRIu64 " tensors of %" PRIu64 " file%s, %s", bytes_text(info->weight_bytes, a), info->tensor_count,
+            info->file_count, info->file_count == 1 ? "" : "s", info->dtypes);
+    add_parts(&out, model);
+    if (info->configured) {
+        add_quantised(&out, model);
+        add_repacked(&out, options, dir, model, info);
+        add_readings(&out, model);
     }
     add_row(&out, "tokenizer", "%s", info->has_tokenizer ? "present" : "missing");
     add_row(&out, "chat template", "%s", info->has_template ? "present" : "missing");
     add_row(&out, "instructions", "%s", info->isa);
-    add_row(&out, "memory", "weights %s, mapped; a session %s at %s%d tokens of context", bytes_text(plan->weights, a),
-            bytes_text(plan->total, b), context ? "" : "the default ", context ? context : default_context(info));
-    if (plan->draft_head) add_row(&out, "", "(and %s for the draft head's words)", bytes_text(plan->draft_head, a));
-    add_row(&out, "", "(keys and values %s, recurrent %s, scratch %s, drafting %s)", bytes_text(plan->kv, a),
-            bytes_text(plan->recurrent, b), bytes_text(plan->scratch, c), bytes_text(plan->draft, d));
-    findings f = find_remarks(info, options->no_mtp);
-    for (int i = 0; i < f.count; i++) add_row(&out, i ? "" : "remarks", "%s", f.remarks[i]);
-    if (!f.count) add_row(&out, "problems", "none found");
+    if (info->configured) add_memory(&out, model, info, context);
+    add_findings(&out, findings);
     int code = cli_print(out.data, out.size);
     cli_text_free(&out);
     return code;
 }
 
-static void add_forms(cJSON *root, const fore_model *model) {
-    fore_stored_form form;
-    cJSON *forms = cli_need(cJSON_AddArrayToObject(root, "quantised"));
-    for (int i = 0; fore_model_get_form(model, i, &form); i++) {
-        cJSON *item = cli_need(cJSON_CreateObject());
-        cJSON_AddItemToArray(forms, item);
-        cli_json_string(item, "form", form.name);
-        cli_json_whole(item, "bits", (uint64_t)form.bits);
-        cli_json_whole(item, "group", (uint64_t)form.group);
-        cli_json_whole(item, "memory_bits", (uint64_t)form.memory_bits);
-        cli_json_whole(item, "parameters", form.parameters);
+/* Nothing could be opened that could be looked at. */
+static int fail(const cli_options *options, const char *dir, fore_status status, const fore_error *err) {
+    if (options->json && status != FORE_ERR_CANCELLED) {
+        cli_inspect_json_failure(dir, err->text[0] ? err->text : fore_status_name(status));
+        return CLI_FAILED;
     }
+    return cli_fail_status(status, err);
 }
 
-static void add_contract(cJSON *root, const fore_model *model) {
-    const char *name, *value, *source;
-    cJSON *contract = cli_need(cJSON_AddObjectToObject(root, "mtp_contract"));
-    for (int i = 0; fore_model_get_contract(model, i, &name, &value, &source); i++) {
-        cJSON *field = cli_need(cJSON_AddObjectToObject(contract, name));
-        cli_json_string(field, "value", value);
-        cli_json_string(field, "source", source);
+static int print(const cli_options *options, const char *dir, const fore_model *model) {
+    fore_model_info info;
+    cli_findings findings;
+    fore_model_get_info(model, &info);
+    int context = options->context > 0 ? options->context : 0, code = cli_check_contract(options, model);
+    if (code != CLI_OK) return code;
+    cli_find_findings(model, &info, dir, options->no_mtp, &findings);
+    code = options->json ? cli_inspect_json(options, dir, model, context, &findings) : print_table(options, dir, model, context, &findings);
+    if (code == CLI_OK && findings.problem_count) {
+        if (!options->json) fprintf(stderr, "foresight: %s: it would not open: %s\n", dir, cli_text_string(&findings.problems[0].text));
+        code = CLI_FAILED;
     }
-}
-
-static int print_json(const cli_options *options, const char *dir, const fore_model *model, int context) {
-    fore_model_info of;
-    fore_plan memory_plan;
-    const fore_model_info *info = &of;
-    const fore_plan *plan = &memory_plan;
-    fore_model_get_info(model, &of);
-    fore_model_plan(model, context, &memory_plan);
-    cJSON *root = cli_need(cJSON_CreateObject());
-    cli_json_bool(root, "ok", true);
-    cli_json_string(root, "model", dir);
-    cli_json_string(root, "architecture", info->architecture);
-    cli_json_string(root, "model_type", info->model_type);
-    cli_json_string(root, "dtypes", info->dtypes);
-    cli_json_string(root, "isa", info->isa);
-    const struct {
-        const char *name;
-        uint64_t value;
-    } numbers[] = {
-        {"layers", (uint64_t)info->layers},
-        {"full_attention_layers", (uint64_t)info->full_attention_layers},
-        {"linear_attention_layers", (uint64_t)info->linear_attention_layers},
-        {"hidden_size", (uint64_t)info->hidden_size},
-        {"intermediate_size", (uint64_t)info->intermediate_size},
-        {"vocab_size", (uint64_t)info->vocab_size},
-        {"context_length", (uint64_t)info->context_length},
-        {"attention_heads", (uint64_t)info->attention_heads},
-        {"kv_heads", (uint64_t)info->kv_heads},
-        {"head_dim", (uint64_t)info->head_dim},
-        {"linear_key_heads", (uint64_t)info->linear_key_heads},
-        {"linear_value_heads", (uint64_t)info->linear_value_heads},
-        {"vision_depth", (uint64_t)info->vision_depth},
-        {"vision_hidden_size", (uint64_t)info->vision_hidden_size},
-        {"video_min_frames", (uint64_t)info->video_min_frames},
-        {"video_max_frames", (uint64_t)info->video_max_frames},
-        {"patch_size", (uint64_t)info->patch_size},
-        {"merge_size", (uint64_t)info->merge_size},
-        {"mtp_layers", (uint64_t)info->mtp_layers},
-        {"mtp_tensors", (uint64_t)info->mtp_tensors},
-        {"text_parameters", info->text_parameters},
-        {"vision_parameters", info->vision_parameters},
-        {"mtp_parameters", info->mtp_parameters},
-        {"active_parameters", info->active_parameters},
-        {"experts", (uint64_t)info->experts},
-        {"experts_per_token", (uint64_t)info->experts_per_token},
-        {"expert_intermediate_size", (uint64_t)info->expert_intermediate_size},
-        {"shared_expert_intermediate_size", (uint64_t)info->shared_expert_intermediate_size},
-        {"weight_bytes", info->weight_bytes},
-        {"tensor_count", info->tensor_count},
-        {"file_count", info->file_count},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        cli_json_whole(root, numbers[i].name, numbers[i].value);
-    cli_json_bool(root, "tied_embeddings", info->tied_embeddings);
-    cli_json_bool(root, "has_tokenizer", info->has_tokenizer);
-    cli_json_bool(root, "has_template", info->has_template);
-    cli_json_bool(root, "has_vision", info->has_vision);
-    cli_json_number(root, "video_fps", info->video_fps);
-    cli_json_bool(root, "video_files", fore_video_files());
-    cli_json_bool(root, "mtp_declared", info->mtp_declared);
-    cli_json_bool(root, "mtp_attached", info->mtp_attached);
-    cli_json_string(root, "mtp_source", info->mtp_source);
-    cli_json_string(root, "mtp_note", info->mtp_note);
-    cli_json_whole(root, "draft_vocabulary", (uint64_t)info->draft_vocabulary);
-    cli_json_whole(root, "draft_head_bits", (uint64_t)info->draft_head_bits);
-    if (info->mtp_attached) add_contract(root, model);
-    add_forms(root, model);
-    cJSON *memory = cli_need(cJSON_AddObjectToObject(root, "memory"));
-    cli_json_whole(memory, "context", (uint64_t)(context ? context : default_context(info)));
-    cli_json_whole(memory, "weights", plan->weights);
-    cli_json_whole(memory, "kv", plan->kv);
-    cli_json_whole(memory, "recurrent", plan->recurrent);
-    cli_json_whole(memory, "scratch", plan->scratch);
-    cli_json_whole(memory, "draft", plan->draft);
-    cli_json_whole(memory, "draft_head", plan->draft_head);
-    cli_json_whole(memory, "total", plan->total);
-    kept k = find_packs(options, dir, model);
-    cJSON *packs = cli_need(cJSON_AddObjectToObject(root, "packs"));
-    cli_json_whole(packs, "repacked_bytes", info->repacked_bytes);
-    cli_json_whole(packs, "wanted", (uint64_t)k.wanted);
-    cli_json_whole(packs, "present", (uint64_t)k.present);
-    cli_json_whole(packs, "bytes", k.bytes);
-    if (k.present) cli_json_string(packs, "path", k.path.data);
-    cli_text_free(&k.path);
-    cJSON *remarks = cli_need(cJSON_AddArrayToObject(root, "remarks"));
-    findings f = find_remarks(info, options->no_mtp);
-    for (int i = 0; i < f.count; i++) cJSON_AddItemToArray(remarks, cli_need(cJSON_CreateString(f.remarks[i])));
-    int code = cli_json_print(root);
-    cJSON_Delete(root);
+    cli_findings_free(&findings);
     return code;
-}
-
-static int print_problem(const char *dir, fore_status status, const fore_error *err) {
-    cJSON *root = cli_need(cJSON_CreateObject());
-    cli_json_bool(root, "ok", false);
-    cli_json_string(root, "model", dir);
-    cli_json_string(root, "error", err->text[0] ? err->text : fore_status_name(status));
-    cli_json_print(root);
-    cJSON_Delete(root);
-    return CLI_FAILED;
 }
 
 static int run(const cli_options *options) {
     if (options->operand && options->model) return cli_fail_usage(options->verb, "--model and DIR exclude each other");
     cli_text dir = {0};
     int code = cli_find_model(options->operand ? options->operand : options->model, &dir);
-    fore_model_options how = {.isa = cli_isa(options)};
+    fore_model_options how = {.isa = cli_isa(options), .look = true};
     char *contract = NULL;
     if (code == CLI_OK) code = cli_model_options(options, &how, &contract);
     cli_text pack = {0};
     if (code == CLI_OK && options->pack) code = cli_pack_dir(options->pack, dir.data, &pack);
-    how.pack_dir = pack.data;
-    how.pack_read_only = true;
+    cli_text_free(&pack);
     if (code == CLI_OK) {
         fore_model *model = NULL;
         fore_error err = {0};
         fore_status status = fore_model_open(dir.data, &how, &model, &err);
-        if (status && options->json) {
-            code = print_problem(dir.data, status, &err);
-        } else if (status) {
-            code = cli_fail_status(status, &err);
-        } else {
-            int context = options->context > 0 ? options->context : 0;
-            code = cli_check_contract(options, model);
-            if (code == CLI_OK)
-                code = options->json ? print_json(options, dir.data, model, context)
-                                     : print_table(options, dir.data, model, context);
-        }
+        code = status ? fail(options, dir.data, status, &err) : print(options, dir.data, model);
         fore_model_close(model);
     }
     free(contract);
-    cli_text_free(&pack);
     cli_text_free(&dir);
     return code;
 }
@@ -348,7 +297,8 @@ const cli_verb cli_inspect_verb = {
     .operand = "DIR",
     .usage = "[flags] [DIR]",
     .summary = "say what a checkpoint is and what it will need",
-    .about = "Opens the checkpoint folder DIR and says what it is, how much memory it will\n"
-             "take, how its draft head is fed, and what is wrong with it if anything.\n",
+    .about = "Looks at the checkpoint in the folder DIR and says what it is, how much memory\n"
+             "it will take, how it is read, what is wrong with it and what would do, also\n"
+             "when it would not open (exit 1).\n",
     .run = run,
 };

@@ -70,21 +70,22 @@ static int find_pulled(const char *given, const char *from, cli_text *dir) {
     return code;
 }
 
-/* A file of that name, or a folder with one and no config.json. */
+/* A file of that name, or a folder with one that does not, with a config.json, have safetensors too. */
 bool cli_is_gguf(const char *path) {
     if (!is_folder(path)) {
         size_t n = strlen(path);
         return n > 5 && strcmp(path + n - 5, ".gguf") == 0;
     }
     DIR *dir = opendir(path);
-    bool some = false, config = false;
+    bool some = false, config = false, weights = false;
     for (const struct dirent *e; dir && (e = readdir(dir));) {
         size_t n = strlen(e->d_name);
         some = some || (n > 5 && strcmp(e->d_name + n - 5, ".gguf") == 0);
         config = config || strcmp(e->d_name, "config.json") == 0;
+        weights = weights || strstr(e->d_name, ".safetensors") != NULL;
     }
     if (dir) closedir(dir);
-    return some && !config;
+    return some && !(config && weights);
 }
 
 int cli_find_model(const char *given, cli_text *dir) {

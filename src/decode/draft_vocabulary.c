@@ -90,7 +90,11 @@ fore_status fore_draft_vocabulary_open(fore_model *m, const fore_model_options *
         count += wanted[i];
     }
     bool chosen = some || bits; /* else the vocabulary is small, and the model's own head is as good */
-    if (!s && chosen && count && fore_draft_form(own, bits ? bits : 4, &form)) {
+    bool wanted_one = !s && chosen && count && fore_draft_form(own, bits ? bits : 4, &form);
+    if (wanted_one && m->look) { /* only how large it would be */
+        m->draft_head = (fore_draft_head){.rows = form, .bytes = fore_draft_head_bytes(&form, count, own->N)};
+        m->draft_head.rows.N = count;
+    } else if (wanted_one) {
         s = fore_draft_head_new(m->network.kern, own, &form, ids, count, pool, &m->draft_head, err);
         if (s == FORE_ERR_FORMAT) s = FORE_OK; /* weights that are not finite are the model's own affair: its own head then */
     }

@@ -114,17 +114,22 @@ static fore_status make_tokenizer(fore_model *m, const fore_gguf_model *gguf, cJ
     return s;
 }
 
+/* Of a model that is looked at a failure is noted, and what follows is looked at too. */
+static fore_status settle(fore_model *m, const char *topic, fore_status s, fore_error *err) {
+    return fore_notes_take(m->look ? &m->notes : NULL, topic, NULL, s, err);
+}
+
 static fore_status load_text(fore_model *m, const fore_gguf_model *gguf, fore_error *err) {
     m->usable = m->network.config.text.vocab_size;
     cJSON *config = NULL;
-    fore_status s = gguf ? make_tokenizer(m, gguf, &config, err) : open_tokenizer(m, &config, err);
+    fore_status s = settle(m, "tokenizer", gguf ? make_tokenizer(m, gguf, &config, err) : open_tokenizer(m, &config, err), err);
     if (!s && m->tokenizer) {
         size_t size = fore_tokenizer_size(m->tokenizer);
         if (size < (size_t)m->usable) m->usable = (int)size; /* rows past the tokenizer's ids are padding, never trained */
         add_eos(m, fore_tokenizer_id(m->tokenizer, "<|im_end|>"));
     }
     if (!s && config) s = collect_tokens(m, config, err);
-    if (!s) s = load_template(m, config, err);
+    if (!s) s = settle(m, "template", load_template(m, config, err), err);
     cJSON_Delete(config);
     return s;
 }
@@ -247,7 +252,42 @@ bool fore_model_get_contract(const fore_model *m, int index, const char **name, 
     return true;
 }
 
+/* How pictures and videos are cut. */
+static fore_status load_processors(fore_model *m, const fore_gguf_model *gguf, fore_error *err) {
+    static const char *const names[] = {"preprocessor_config.json", "processor_config.json"};
+    m->has_processor = m->gguf && m->network.config.has_vision;
+    for (int i = 0; i < 2 && !m->has_processor; i++) {
+        char *path = fore_path_join(m->dir, names[i]);
+        if (!path) return fore_fail_nomem(err, names[i]);
+        m->has_processor = fore_file_exists(path);
+        free(path);
+    }
+    const size_t before = m->notes.count;
+    const fore_processor_family family = family_of(m);
+    fore_status s = gguf ? FORE_OK : settle(m, "pictures", fore_processor_read(m->dir, &family, &m->processor, err), err);
+    if (!s) s = settle(m, "pictures", fore_video_processor_read(m->dir, &family, &m->video_processor, err), err);
+    if (!s && m->gguf) cut_alike(m);
+    return s || m->notes.count > before ? s : settle(m, "pictures", check_processor(m, err), err);
+}
+
+static fore_status load_all(fore_model *m, const fore_model_options *o, fore_load *load, fore_error *err) {
+    const char *mmproj = o ? o->mmproj : NULL;
+    fore_status s = m->gguf ? fore_gguf_model_look(m->dir, mmproj, load->notes, &load->gguf, err) : FORE_OK;
+    if (!s) s = fore_network_open(m->dir, m->network.kern, load, &m->network, err);
+    if (s) return s;
+    m->configured = m->network.config.text.num_hidden_layers > 0;
+    m->vision_declared = m->network.vision_declared;
+    if (m->configured) s = load_mtp(m, o, load, err);
+    if (!s && o && o->progress && o->progress(o->user, "load", 1, 2)) s = fore_fail(err, FORE_ERR_CANCELLED, "cancelled while loading");
+    if (!s) s = settle(m, "settings", m->gguf ? read_settings(m, load->gguf, err) : fore_generation_config_read(m->dir, &m->generation, err), err);
+    if (!s) s = load_text(m, load->gguf, err);
+    return s ? s : load_processors(m, load->gguf, err);
+}
+
 fore_status fore_model_open(const char *dir, const fore_model_options *options, fore_model **out, fore_error *err) {
+    fore_error unused;
+    if (!err) err = &unused; /* a model that is looked at keeps the messages */
+    *err = (fore_error){0};
     *out = NULL;
     bool is_gguf;
     fore_status s = fore_gguf_is_model(dir, &is_gguf, err);
@@ -263,34 +303,28 @@ fore_status fore_model_open(const char *dir, const fore_model_options *options, 
     fore_model *m = calloc(1, sizeof *m);
     if (!m) return fore_fail_nomem(err, "a model");
     m->gguf = is_gguf;
+    m->look = options && options->look;
+    m->network.kern = kern;
     m->dir = malloc(strlen(dir) + 1);
     if (!m->dir) s = fore_fail_nomem(err, "a model");
     else memcpy(m->dir, dir, strlen(dir) + 1);
     fore_pool *pool = NULL;
-    if (!s && fore_pool_new(0, &pool, NULL)) pool = NULL; /* without threads it takes longer */
+    if (!s && !m->look && fore_pool_new(0, &pool, NULL)) pool = NULL; /* without threads it takes longer */
     char stem[96] = "";
-    fore_load load = {.pool = pool};
-    if (options && options->pack_dir) {
+    fore_load load = {.pool = pool, .notes = m->look ? &m->notes : NULL};
+    if (options && options->pack_dir && !m->look) {
         fore_pack_stem(dir, options->pack_dir, stem);
-        load = (fore_load){pool, options->pack_dir, stem, options->pack_read_only, options->pack_verify, NULL};
+        load.pack_dir = options->pack_dir;
+        load.pack_stem = stem;
+        load.pack_read_only = options->pack_read_only;
+        load.pack_verify = options->pack_verify;
     }
-    if (!s && is_gguf) s = fore_gguf_model_open(dir, options ? options->mmproj : NULL, &load.gguf, err);
-    if (!s) s = fore_network_open(dir, kern, &load, &m->network, err);
-    if (!s) s = load_mtp(m, options, &load, err);
-    if (!s && options && options->progress && options->progress(options->user, "load", 1, 2))
-        s = fore_fail(err, FORE_ERR_CANCELLED, "cancelled while loading");
-    if (!s) s = is_gguf ? read_settings(m, load.gguf, err) : fore_generation_config_read(dir, &m->generation, err);
-    if (!s) s = load_text(m, load.gguf, err);
-    const fore_processor_family family = family_of(m);
-    if (!s && !is_gguf) s = fore_processor_read(dir, &family, &m->processor, err);
+    if (!s) s = load_all(m, options, &load, err);
     fore_gguf_model_close(load.gguf);
-    if (!s) s = fore_video_processor_read(dir, &family, &m->video_processor, err);
-    if (!s && is_gguf) cut_alike(m);
-    if (!s) s = check_processor(m, err);
     if (!s) {
         for (int i = 0; i < m->generation.eos_count; i++) add_eos(m, m->generation.eos[i]);
         for (int i = 0; i < m->network.config.eos_count; i++) add_eos(m, m->network.config.eos[i]);
-        s = fore_draft_vocabulary_open(m, options, pool, err);
+        s = settle(m, "draft vocabulary", fore_draft_vocabulary_open(m, options, pool, err), err);
     }
     fore_pool_free(pool);
     if (s) {
@@ -298,6 +332,7 @@ fore_status fore_model_open(const char *dir, const fore_model_options *options, 
         return s;
     }
     note_dtypes(m);
+    snprintf(m->draft_layers, sizeof m->draft_layers, "%d", m->network.config.text.mtp_num_hidden_layers);
     if (options && options->progress && options->progress(options->user, "load", 2, 2)) {
         fore_model_close(m);
         return fore_fail(err, FORE_ERR_CANCELLED, "cancelled while loading");
@@ -314,6 +349,7 @@ void fore_model_close(fore_model *m) {
     fore_draft_head_free(&m->draft_head);
     fore_mtp_close(&m->mtp);
     fore_network_close(&m->network);
+    fore_notes_free(&m->notes);
     free(m->dir);
     free(m);
 }
@@ -387,6 +423,10 @@ void fore_model_get_info(const fore_model *m, fore_model_info *out) {
         .packs_used = m->network.panels.packed.used + m->mtp.panels.packed.used,
         .packs_written = m->network.panels.packed.written + m->mtp.panels.packed.written,
         .pack_note = m->network.panels.packed.note[0] ? m->network.panels.packed.note : m->mtp.panels.packed.note,
+        .gguf = m->gguf,
+        .configured = m->configured,
+        .vision_declared = m->vision_declared,
+        .has_processor = m->has_processor,
     };
     if (m->mtp.sidecar) count_sidecar(m, out);
     for (int i = 0; i < t->num_hidden_layers; i++) {
@@ -413,6 +453,8 @@ void fore_model_plan(const fore_model *model, int context, fore_plan *out) {
     const fore_text_config *t = &model->network.config.text;
     size_t kv = 0, recurrent = 0, scratch = 0;
     int threads = fore_pool_processors();
+    *out = (fore_plan){.weights = fore_store_bytes(model->network.store)};
+    if (!model->configured) return;
     if (context <= 0) context = fore_model_default_context(model);
     if (fore_state_plan(t, context, &kv, &recurrent, NULL)) kv = SIZE_MAX / 4;
     if (fore_scratch_plan(t, FORE_DEFAULT_CHUNK, context, threads, &scratch, NULL)) scratch = SIZE_MAX / 4;
@@ -432,6 +474,12 @@ void fore_model_plan(const fore_model *model, int context, fore_plan *out) {
                        .scratch = scratch,
                        .draft = draft,
                        .total = (uint64_t)kv + recurrent + scratch + draft};
+    fore_look_weights(model, out);
+    size_t one[2] = {0, 0}, two[2] = {0, 0};
+    const fore_text_config *const texts[2] = {t, model->mtp.attached ? &model->mtp.text : t};
+    for (int i = 0; i < (model->mtp.attached ? 2 : 1); i++)
+        if (!fore_state_plan(texts[i], 1024, &one[i], &none, NULL) && !fore_state_plan(texts[i], 2048, &two[i], &none, NULL))
+            out->kv_token += (two[i] - one[i]) / 1024;
 }
 
 static int collect_keys(const fore_model *m, uint8_t keys[2][32]) {

@@ -15,6 +15,11 @@ enum { FORE_MODEL_EOS = 32, FORE_DEFAULT_CONTEXT = 32768, FORE_DEFAULT_CHUNK = 2
 struct fore_model {
     char *dir;                    /* owned */
     bool gguf;                    /* it is, or has, GGUF files */
+    bool look;                    /* it was opened for looking at: nothing can be computed with it */
+    bool configured;              /* its config was read; only one that is looked at may have none */
+    bool vision_declared;         /* by its config, whether or not the files have a tower */
+    bool has_processor;           /* the folder or the files say how pictures are cut */
+    fore_notes notes;             /* of one that is looked at: why it would not open */
     fore_network network;
     fore_mtp mtp; /* the draft head; mtp.attached tells */
     char mtp_source[400];
@@ -31,7 +36,11 @@ struct fore_model {
     int eos_count;
     int usable; /* ids below it may be sampled: the tokenizer's, when there is one */
     char dtypes[64];
+    char draft_layers[16]; /* how many, as text */
 };
+
+/* The weights' part of a plan. */
+void fore_look_weights(const fore_model *model, fore_plan *out);
 
 /* The default context of a session of this model. */
 int fore_model_default_context(const fore_model *model);

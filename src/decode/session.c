@@ -65,6 +65,7 @@ fore_status fore_session_new(const fore_model *model, const fore_session_options
     int context = options ? options->context : 0, threads = options ? options->threads : 0;
     if (context < 0 || threads < 0 || threads > 1024)
         return fore_fail(err, FORE_ERR_INVALID, "session: context %d and threads %d: expected 0 or more, at most 1024 threads", context, threads);
+    if (model->look) return fore_fail(err, FORE_ERR_INVALID, "session: the model was opened for looking at alone; open it without `look`");
     if (context == 0) context = fore_model_default_context(model);
     if (context > t->max_position_embeddings)
         return fore_fail(err, FORE_ERR_LIMIT, "session: a context of %d tokens; the model was made for at most %d", context, t->max_position_embeddings);

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "checkpoint/gguf_model.h"
 #include "decode/model.h"
 #include "forge/check_answer.h"
 #include "forge/check_tensors.h"
@@ -29,6 +30,7 @@ typedef struct check {
     fore_arena arena; /* of the settings */
     fore_config config;
     cJSON *tree;
+    fore_gguf_model *gguf; /* NULL: a folder of Hugging Face */
     fore_store *store, *sidecar;
     char *sidecar_name;
     fore_model *model;
@@ -55,32 +57,71 @@ static void add(check *c, fore_check_level level, const char *topic, const char 
     r->remarks += level == FORE_CHECK_REMARK;
 }
 
+/* Whether a failure ends the looking. */
+static bool ends(check *c, fore_status s, const fore_error *why) {
+    if (s == FORE_ERR_NOMEM || s == FORE_ERR_CANCELLED) c->status = fore_fail(c->err, s, "%s", why->text);
+    return c->status != FORE_OK;
+}
+
 /* What went wrong becomes a problem, but for what ends the looking. */
 static bool is_wrong(check *c, fore_status s, const char *topic, const fore_error *why) {
     if (!s) return false;
-    if (s == FORE_ERR_NOMEM || s == FORE_ERR_CANCELLED) c->status = fore_fail(c->err, s, "%s", why->text);
-    else add(c, FORE_CHECK_PROBLEM, topic, "%s", why->text);
+    if (!ends(c, s, why)) add(c, FORE_CHECK_PROBLEM, topic, "%s", why->text);
     return true;
 }
 
 /* ---- settings and tensors ---------------------------------------------------------------------------------------- */
 
+static fore_status read_folder_config(check *c, fore_error *why) {
+    char *path = fore_path_join(c->dir, "config.json");
+    fore_status s = path ? fore_json_read(path, MAX_CONFIG, &c->tree, why) : fore_fail_nomem(why, "a path");
+    free(path);
+    return s ? s : fore_config_read(c->dir, &c->arena, &c->config, why);
+}
+
+/* What the looking noted becomes problems; of tensors the first few. */
+static void add_notes(check *c, const fore_notes *n) {
+    size_t missing = 0, wrong = 0;
+    for (size_t i = 0; i < n->count; i++) {
+        const fore_note *note = &n->list[i];
+        if (strcmp(note->topic, "tensors")) add(c, FORE_CHECK_PROBLEM, note->topic, "%s", note->text);
+        else if (note->missing[0] ? missing++ < MOST_NAMED : wrong++ < MOST_NAMED) add(c, FORE_CHECK_PROBLEM, "tensors", "%s", note->text);
+    }
+    if (missing > MOST_NAMED) add(c, FORE_CHECK_PROBLEM, "tensors", "in all, %zu tensors are missing", missing);
+    if (wrong > MOST_NAMED) add(c, FORE_CHECK_PROBLEM, "tensors", "in all, %zu tensors are not as expected", wrong);
+}
+
 static bool check_config(check *c) {
     fore_error why = {0};
-    char *path = fore_path_join(c->dir, "config.json");
-    fore_status s = path ? fore_json_read(path, MAX_CONFIG, &c->tree, &why) : fore_fail_nomem(&why, "a path");
-    free(path);
-    if (!s) s = fore_config_read(c->dir, &c->arena, &c->config, &why);
+    bool gguf = false;
+    fore_notes notes = {0};
+    fore_status s = fore_gguf_is_model(c->dir, &gguf, &why);
+    if (!s && gguf) s = fore_gguf_model_look(c->dir, c->options.mmproj, &notes, &c->gguf, &why);
+    if (!s && gguf) s = fore_gguf_config_tree(c->gguf, &c->tree, &why);
+    if (!s && gguf) s = fore_gguf_config_read(c->gguf, &c->arena, &c->config, &why);
+    if (!s && !gguf) s = read_folder_config(c, &why);
+    add_notes(c, &notes);
+    fore_notes_free(&notes);
     if (is_wrong(c, s, "config", &why)) return false;
-    add(c, FORE_CHECK_FINE, "config", "%s (%s), %d layers, hidden %d, vocabulary %d", c->config.architecture, c->config.model_type,
+    add(c, FORE_CHECK_FINE, "config", "%s%s (%s), %d layers, hidden %d, vocabulary %d", gguf ? "GGUF, " : "", c->config.architecture, c->config.model_type,
         c->config.text.num_hidden_layers, c->config.text.hidden_size, c->config.text.vocab_size);
     return true;
 }
 
+/* The store, with all that is there. */
+static bool open_store(check *c) {
+    fore_error why = {0};
+    fore_notes notes = {0};
+    fore_status s = c->gguf ? fore_gguf_store_make(c->gguf, &c->store, &why) : fore_store_look(c->dir, &notes, &c->store, &why);
+    add_notes(c, &notes);
+    fore_notes_free(&notes);
+    return !is_wrong(c, s, "files", &why) && fore_store_files(c->store);
+}
+
 static bool check_files(check *c) {
     fore_error why = {0};
-    if (is_wrong(c, fore_store_open(c->dir, &c->store, &why), "files", &why)) return false;
-    if (is_wrong(c, fore_sidecar_open(c->dir, c->tree, &c->sidecar, &c->sidecar_name, &why), "files", &why)) c->sidecar = NULL;
+    if (!open_store(c)) return false;
+    if (!c->gguf && is_wrong(c, fore_sidecar_open(c->dir, c->tree, &c->sidecar, &c->sidecar_name, &why), "files", &why)) c->sidecar = NULL;
     size_t tensors = fore_store_count(c->store), own = c->sidecar ? fore_store_count(c->sidecar) : 0;
     fore_check_report *r = &c->report->public;
     r->bytes = fore_store_bytes(c->store) + (c->sidecar ? fore_store_bytes(c->sidecar) : 0);
@@ -134,9 +175,25 @@ static void check_tensors(check *c) {
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
+/* The tensors that keep the model from opening, where opening it told of the first alone. */
+static void report_all(check *c, const char *told) {
+    fore_error why = {0};
+    fore_model *seen = NULL;
+    fore_notes left = {0};
+    const fore_model_options o = {.isa = c->options.isa, .mmproj = c->options.mmproj, .look = true};
+    if (ends(c, fore_model_open(c->dir, &o, &seen, &why), &why) || !seen) return;
+    for (size_t i = 0; i < seen->notes.count && !c->status; i++) {
+        const fore_note *n = &seen->notes.list[i];
+        if (!strcmp(n->topic, "tensors") && strcmp(n->text, told)) c->status = fore_notes_add(&left, n->topic, n->missing, n->text, c->err);
+    }
+    add_notes(c, &left);
+    fore_notes_free(&left);
+    fore_model_close(seen);
+}
+
 static bool check_opens(check *c) {
     fore_error why = {0};
-    fore_model_options o = {.isa = c->options.isa, .progress = c->options.progress, .user = c->options.user};
+    fore_model_options o = {.isa = c->options.isa, .progress = c->options.progress, .user = c->options.user, .mmproj = c->options.mmproj};
     fore_status s = fore_model_open(c->dir, &o, &c->model, &why);
     if (!s) {
         add(c, FORE_CHECK_FINE, "model", "opens: every tensor is there, with its shape and a type that is read");
@@ -144,10 +201,11 @@ static bool check_opens(check *c) {
     }
     /* What is wrong may be the draft head's alone. */
     o.no_mtp = true;
-    fore_error unused = {0};
-    bool head = s != FORE_ERR_NOMEM && s != FORE_ERR_CANCELLED && !fore_model_open(c->dir, &o, &c->model, &unused);
-    is_wrong(c, s, head ? "draft head" : "model", &why);
-    return head;
+    fore_error without = {0};
+    if (ends(c, s, &why) || ends(c, fore_model_open(c->dir, &o, &c->model, &without), &without)) return false;
+    is_wrong(c, s, c->model ? "draft head" : "model", &why);
+    if (!c->model) report_all(c, why.text);
+    return c->model != NULL;
 }
 
 static double mean_of(const float *v, int n) {
@@ -195,7 +253,7 @@ static void check_vision(check *c) {
         return;
     }
     if (!c->config.has_vision) {
-        add(c, FORE_CHECK_FINE, "vision", "none: text alone");
+        add(c, FORE_CHECK_FINE, "vision", "none: text alone%s", c->gguf ? " (a vision tower would be in an mmproj file)" : "");
         return;
     }
     if (!c->model->network.config.has_vision) {
@@ -204,16 +262,9 @@ static void check_vision(check *c) {
         return;
     }
     add(c, FORE_CHECK_FINE, "vision", "a whole tower of %zu tensors: %d blocks, hidden %d, patches of %d", count, v->depth, v->hidden_size, v->patch_size);
-    static const char *const names[] = {"preprocessor_config.json", "processor_config.json"};
-    bool there = false;
-    for (int i = 0; i < 2 && !c->status; i++) {
-        char *path = fore_path_join(c->dir, names[i]);
-        if (!path) c->status = fore_fail_nomem(c->err, names[i]);
-        there = there || (path && fore_file_exists(path));
-        free(path);
-    }
-    if (!there) add(c, FORE_CHECK_REMARK, "vision", "no preprocessor_config.json: pictures are cut as the published models want it");
-    if (c->model->network.config.image_token_id < 0) add(c, FORE_CHECK_PROBLEM, "vision", "config.json names no image_token_id inside the vocabulary");
+    if (!c->model->has_processor) add(c, FORE_CHECK_REMARK, "vision", "no preprocessor_config.json: pictures are cut as the published models want it");
+    if (c->model->network.config.image_token_id < 0)
+        add(c, FORE_CHECK_PROBLEM, "vision", c->gguf ? "the vocabulary has no <|image_pad|>" : "config.json names no image_token_id inside the vocabulary");
 }
 
 static void check_head(check *c) {
@@ -223,7 +274,8 @@ static void check_head(check *c) {
         add(c, FORE_CHECK_FINE, "draft head", "%d layer%s from %s; norms hold %s (%s)", declared, declared == 1 ? "" : "s", m->source,
             m->norms_absolute ? "the gains themselves" : "gain - 1", m->norms_rule);
     else if (!declared && tensors)
-        add(c, FORE_CHECK_REMARK, "draft head", "%d tensors of one, and config.json declares none (mtp_num_hidden_layers): it is not used", tensors);
+        add(c, FORE_CHECK_REMARK, "draft head", "%d tensors of one, and %s declares none (%s): it is not used", tensors,
+            c->gguf ? "the metadata" : "config.json", c->gguf ? "nextn_predict_layers" : "mtp_num_hidden_layers");
     else if (!declared)
         add(c, FORE_CHECK_FINE, "draft head", "none declared");
     else if (strcmp(m->why, "it was left out on request"))
@@ -235,7 +287,7 @@ static void check_text(check *c) {
     int vocab = m->network.config.text.vocab_size, image = m->network.config.image_token_id;
     size_t size;
     if (!m->tokenizer) {
-        add(c, FORE_CHECK_PROBLEM, "tokenizer", "no tokenizer.json: the model takes token ids alone");
+        add(c, FORE_CHECK_PROBLEM, "tokenizer", "no %s: the model takes token ids alone", c->gguf ? "tokenizer in the metadata" : "tokenizer.json");
         return;
     }
     size_t ids = fore_tokenizer_size(m->tokenizer);
@@ -281,7 +333,11 @@ static void run(check *c) {
 fore_status fore_check(const char *dir, const fore_check_options *options, fore_check_report **report, fore_error *err) {
     if (!dir || !report) return fore_fail(err, FORE_ERR_INVALID, "fore_check: an argument is NULL");
     *report = NULL;
-    if (!fore_dir_exists(dir)) return fore_fail(err, FORE_ERR_IO, "%s: not a folder; give the folder of a checkpoint", dir);
+    bool gguf = false;
+    fore_status s = fore_gguf_is_model(dir, &gguf, err);
+    if (s) return s;
+    if (!gguf && !fore_dir_exists(dir)) return fore_fail(err, FORE_ERR_IO, "%s: not a folder; give the folder of a checkpoint, or a GGUF file", dir);
+    if (gguf && !fore_dir_exists(dir) && !fore_file_exists(dir)) return fore_fail(err, FORE_ERR_IO, "%s: no such file", dir);
     check c = {.dir = dir, .options = options ? *options : (fore_check_options){0}, .err = err};
     c.report = calloc(1, sizeof *c.report);
     if (!c.report) return fore_fail_nomem(err, "the report");
@@ -294,6 +350,7 @@ fore_status fore_check(const char *dir, const fore_check_options *options, fore_
     fore_model_close(c.model);
     fore_store_close(c.store);
     fore_store_close(c.sidecar);
+    fore_gguf_model_close(c.gguf);
     free(c.sidecar_name);
     cJSON_Delete(c.tree);
     fore_arena_free(&c.arena);

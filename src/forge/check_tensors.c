@@ -2,12 +2,14 @@
 #include "forge/check_tensors.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "checkpoint/safetensors.h"
 #include "kernels/half.h"
+#include "model/gguf_blocks.h"
 
 enum { PIECE_BYTES = 4 << 20, RUN = 64 };
 
@@ -27,7 +29,9 @@ static const layout layouts[] = {
 typedef struct piece {
     const fore_entry *entry;
     const layout *layout; /* NULL: bytes */
+    const fore_gguf_type *blocks; /* not NULL: blocks of GGUF, looked at by the weights that they stand for */
     size_t at, size;      /* of its bytes */
+    bool mapped;          /* they lie in the file's map; else in memory that a GGUF's tensor was put in order in */
     uint64_t nan, infinite;
     bool any;             /* some number is not 0 */
 } piece;
@@ -70,13 +74,27 @@ static void look_at_floats(piece *p, const unsigned char *data) {
     }
 }
 
+static void look_at_blocks(piece *p, const unsigned char *data) {
+    enum { MOST = 256 }; /* numbers in a block */
+    float x[MOST];
+    for (size_t at = 0; at + p->blocks->bytes <= p->size; at += p->blocks->bytes) {
+        fore_gguf_dequantize(p->blocks, data + at, p->blocks->block, x);
+        for (unsigned i = 0; i < p->blocks->block; i++) {
+            p->any = p->any || x[i] != 0;
+            if (isnan(x[i])) p->nan++;
+            else if (isinf(x[i])) p->infinite++;
+        }
+    }
+}
+
 static void look_task(void *context, int index, int worker) {
     (void)worker;
     piece *p = (piece *)context + index;
     const unsigned char *data = p->entry->data + p->at;
-    if (p->layout) look_at_floats(p, data);
+    if (p->blocks) look_at_blocks(p, data);
+    else if (p->layout) look_at_floats(p, data);
     else look_at_bytes(p, data);
-    fore_map_release(data, p->size);
+    if (p->mapped) fore_map_release(data, p->size);
 }
 
 static fore_status run(fore_check_look *look, piece *pieces, fore_check_tensor *const *of, int count, fore_error *err) {
@@ -89,6 +107,11 @@ static fore_status run(fore_check_look *look, piece *pieces, fore_check_tensor *
     }
     if (look->progress && look->progress(look->user, "check", look->done, look->total)) return fore_fail(err, FORE_ERR_CANCELLED, "cancelled while checking");
     return FORE_OK;
+}
+
+static bool lies_in(const fore_map *map, const unsigned char *p) {
+    const uintptr_t first = (uintptr_t)map->data, at = (uintptr_t)p;
+    return map->data && at >= first && at - first < map->size;
 }
 
 static const layout *layout_of(const fore_entry *e) {
@@ -117,10 +140,13 @@ fore_status fore_check_tensors(fore_check_look *look, const fore_store *store, f
     for (size_t i = 0; i < fore_store_count(store); i++) {
         const fore_entry *e = fore_store_at(store, i);
         fore_status s = describe(store, e, arena, &tensors[i], err);
+        const fore_gguf_type *blocks = fore_gguf_find_blocks(e->dtype_name);
+        const size_t most = blocks ? PIECE_BYTES / blocks->bytes * blocks->bytes : PIECE_BYTES;
         for (size_t at = 0; at < e->bytes && !s;) {
-            size_t size = e->bytes - at < PIECE_BYTES ? e->bytes - at : PIECE_BYTES;
+            size_t size = e->bytes - at < most ? e->bytes - at : most;
             of[count] = &tensors[i];
-            pieces[count++] = (piece){.entry = e, .layout = layout_of(e), .at = at, .size = size};
+            pieces[count++] = (piece){.entry = e, .layout = layout_of(e), .blocks = blocks, .at = at, .size = size,
+                                      .mapped = lies_in(fore_store_file_map(store, e->file), e->data)};
             at += size;
             if (count < RUN) continue;
             s = run(look, pieces, of, count, err);

@@ -25,12 +25,19 @@ static void shape_text(char *out, size_t size, int dims, const uint64_t *shape) 
     if (used < size) snprintf(out + used, size - used, "]");
 }
 
+void fore_bind_settle(fore_binder *b) {
+    b->status = fore_notes_take(b->notes, "tensors", NULL, b->status, b->err);
+    /* A hostile config can ask for more tensors than anyone would wait for. */
+    if (!b->status && b->notes && fore_notes_full(b->notes)) b->status = fore_fail(b->err, FORE_ERR_LIMIT, "weights: too much is wrong");
+}
+
 static const fore_entry *find(fore_binder *b, const char *full) {
     if (b->status) return NULL;
     const fore_entry *e = fore_store_find(b->store, full);
-    if (!e)
-        b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %s: missing; the checkpoint is incomplete or of another layout", full);
-    return e;
+    if (e) return e;
+    b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %s: missing; the checkpoint is incomplete or of another layout", full);
+    b->status = fore_notes_take(b->notes, "tensors", full, b->status, b->err);
+    return NULL;
 }
 
 static bool has_shape(const fore_entry *e, int dims, const uint64_t *shape) {
@@ -83,7 +90,10 @@ static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const 
     out->data = e;
     out->scales = companion(b, e->name, ".scales");
     out->biases = companion(b, e->name, ".biases");
-    if (b->status) return;
+    if (b->status || !out->scales || !out->biases) {
+        out->data = NULL;
+        return;
+    }
     memcpy(packed, shape, (size_t)dims * sizeof *packed);
     memcpy(affine, shape, (size_t)dims * sizeof *affine);
     uint64_t words = e->dims == dims ? e->shape[dims - 1] : 0, groups = out->scales->dims == dims ? out->scales->shape[dims - 1] : 0;
@@ -171,7 +181,9 @@ static bool find_stored(fore_binder *b, const char *name, int dims, const uint64
     } else {
         out->data = find_floats(b, full, dims, shape);
     }
-    return !b->status;
+    bool found = !b->status && out->data;
+    fore_bind_settle(b);
+    return found;
 }
 
 static void add_job(fore_binder *b, fore_weight *out, const stored *s, const fore_panel_job *job) {
@@ -191,6 +203,7 @@ static void place(fore_binder *b, fore_weight *out, const stored *s, size_t row0
     if (!s->bits) {
         size_t row = (size_t)K * fore_dtype_size(s->data->dtype);
         *out = (fore_weight){.data = s->data->data + row0 * row, .dtype = s->data->dtype, .N = N, .K = K};
+        fore_tally_mapped(&b->panels->tally, s->data->dtype_name, s->data->dtype, (uint64_t)N * (uint64_t)K);
         return;
     }
     size_t affine = (size_t)K / (size_t)s->group * fore_dtype_size(s->scales->dtype);
@@ -218,7 +231,10 @@ void fore_bind_shape(fore_binder *b, fore_weight *out, int N, int K, int dims, c
     char full[NAME];
     snprintf(full, sizeof full, "%s%s", b->prefix, name);
     const fore_entry *e = find_floats(b, full, dims, shape);
-    if (e) *out = (fore_weight){.data = e->data, .dtype = e->dtype, .N = N, .K = K};
+    fore_bind_settle(b);
+    if (!e) return;
+    *out = (fore_weight){.data = e->data, .dtype = e->dtype, .N = N, .K = K};
+    fore_tally_mapped(&b->panels->tally, e->dtype_name, e->dtype, (uint64_t)N * (uint64_t)K);
 }
 
 void fore_bind_matrix(fore_binder *b, fore_weight *out, int N, int K, const char *format, ...) {
@@ -226,6 +242,7 @@ void fore_bind_matrix(fore_binder *b, fore_weight *out, int N, int K, const char
     const uint64_t shape[2] = {(uint64_t)N, (uint64_t)K};
     stored s;
     if (find_stored(b, name, 2, shape, &s)) place(b, out, &s, 0, N, K);
+    fore_bind_settle(b);
 }
 
 /* From one matrix that is made to the next of its kind: each begins at a multiple of a line. */
@@ -241,6 +258,7 @@ void fore_bind_slices(fore_binder *b, fore_experts *out, int E, int rows, int ro
     place(b, &out->first, &s, (size_t)row0, N, K);
     if (!s.bits && !s.from) {
         out->stride = (size_t)rows * (size_t)K * fore_dtype_size(s.data->dtype);
+        fore_tally_mapped(&b->panels->tally, s.data->dtype_name, s.data->dtype, (uint64_t)(E - 1) * (uint64_t)N * (uint64_t)K);
         return;
     }
     out->stride = made_stride(&out->first);
@@ -248,6 +266,7 @@ void fore_bind_slices(fore_binder *b, fore_experts *out, int E, int rows, int ro
         fore_weight next;
         place(b, &next, &s, (size_t)e * (size_t)rows + (size_t)row0, N, K);
     }
+    fore_bind_settle(b);
 }
 
 /* Transposed matrices of a form become floats as they lie, all columns of each: of the parts that are bound apart the first makes
@@ -281,16 +300,19 @@ void fore_bind_columns(fore_binder *b, fore_experts *out, int E, int K, int colu
     if (!find_stored(b, name, 3, shape, &s)) return;
     if (s.from) {
         place_columns(b, out, E, &s, column0, N);
+        fore_bind_settle(b);
         return;
     }
     if (s.bits) {
         refuse_type(b, s.data);
+        fore_bind_settle(b);
         return;
     }
     size_t size = fore_dtype_size(s.data->dtype);
     *out = (fore_experts){.first = {.data = s.data->data + (size_t)column0 * size, .dtype = s.data->dtype, .N = N, .K = K},
                           .stride = (size_t)K * (size_t)columns * size,
                           .across = columns};
+    fore_tally_mapped(&b->panels->tally, s.data->dtype_name, s.data->dtype, (uint64_t)E * (uint64_t)N * (uint64_t)K);
 }
 
 static float *widened(fore_binder *b, const fore_entry *e) {
@@ -311,7 +333,10 @@ float *fore_bind_floats(fore_binder *b, int dims, const uint64_t *shape, const c
     char full[NAME];
     snprintf(full, sizeof full, "%s%s", b->prefix, name);
     const fore_entry *e = find_floats(b, full, dims, shape);
-    return e ? widened(b, e) : NULL;
+    float *y = e ? widened(b, e) : NULL;
+    if (y) fore_tally_widened(&b->panels->tally, e->dtype_name, (int)(8 * fore_dtype_size(e->dtype)), e->bytes / fore_dtype_size(e->dtype));
+    fore_bind_settle(b);
+    return y;
 }
 
 void fore_bind_vector(fore_binder *b, const float **out, int n, float plus, const char *format, ...) {

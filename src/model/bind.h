@@ -27,7 +27,7 @@ static inline fore_weight fore_expert_at(const fore_experts *experts, int e) {
     return w;
 }
 
-/* A binder remembers its first failure; later calls do nothing. */
+/* A binder remembers its first failure; later calls do nothing, unless it has notes. */
 typedef struct fore_binder {
     const fore_store *store;
     fore_arena *arena;
@@ -36,9 +36,12 @@ typedef struct fore_binder {
     const char *prefix; /* put before every name */
     fore_error *err;
     fore_status status;
+    fore_notes *notes; /* of a model that is opened for looking: failures are noted (topic "tensors") and binding goes on; else NULL */
     int32_t *order;      /* room for the order of a matrix' inputs, which the next one takes; NULL: none */
     size_t order_inputs; /* of so many */
 } fore_binder;
+/* The end of every step of binding, also of those that set status themselves. */
+void fore_bind_settle(fore_binder *b);
 
 /* A matrix of N*K elements stored with the given shape (dims sizes, product N*K), not quantised. */
 void fore_bind_shape(fore_binder *b, fore_weight *out, int N, int K, int dims, const uint64_t *shape, const char *format, ...)

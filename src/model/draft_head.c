@@ -98,12 +98,18 @@ static void make_panel(void *context, int index, int worker) {
         atomic_store(&j->failed, true);
 }
 
+size_t fore_draft_head_bytes(const fore_weight *form, int count, int V) {
+    fore_weight rows = *form;
+    rows.N = count;
+    return fore_weight_bytes(&rows) + ((size_t)count + (size_t)V) * sizeof(int32_t) + 3 * (size_t)FORE_ARENA_ALIGN;
+}
+
 fore_status fore_draft_head_new(const fore_kern *kern, const fore_weight *source, const fore_weight *form, const int32_t *ids, int count,
                                 fore_pool *pool, fore_draft_head *out, fore_error *err) {
     *out = (fore_draft_head){.rows = *form};
     out->rows.N = count;
     size_t bytes = fore_weight_bytes(&out->rows), threads = pool ? (size_t)fore_pool_threads(pool) : 1, V = (size_t)source->N, n = (size_t)count;
-    out->bytes = bytes + (n + V) * sizeof(int32_t) + 3 * (size_t)FORE_ARENA_ALIGN;
+    out->bytes = fore_draft_head_bytes(form, count, source->N);
     out->memory = fore_pages_new(out->bytes);
     make_job job = {.kern = kern, .source = source, .rows = &out->rows, .ids = ids};
     job.work_size = (work_bytes(form, PANEL) + FORE_ARENA_ALIGN - 1) / FORE_ARENA_ALIGN * FORE_ARENA_ALIGN;

@@ -16,6 +16,8 @@ typedef struct fore_draft_head {
 /* The form of rows at `bits` (4 or 8; 16: as the source has them) of a source matrix: its own group where bits are the same, else
  * 64 or, where that does not divide C, 32. False: C has no such group. */
 bool fore_draft_form(const fore_weight *source, int bits, fore_weight *form);
+/* Bytes that `count` rows in that form take, of an output head of V. */
+size_t fore_draft_head_bytes(const fore_weight *form, int count, int V);
 /* Rows ids[0..count) (increasing) of source [V,C] in that form; what has its form already is copied, bit by bit. pool: shares the
  * work; NULL: this thread alone. FORE_ERR_FORMAT: a row has weights that cannot be quantised. */
 fore_status fore_draft_head_new(const fore_kern *kern, const fore_weight *source, const fore_weight *form, const int32_t *ids, int count,

@@ -55,7 +55,7 @@ static void check_complete(fore_binder *b, int E, int i) {
 }
 
 static void bind_numbered(fore_binder *b, moe_shape s, fore_layer *l, int i) {
-    check_complete(b, s.E, i);
+    if (!b->notes) check_complete(b, s.E, i); /* else each is noted by itself */
     fore_experts *const kinds[] = {&l->expert_gate, &l->expert_up, &l->expert_down};
     for (int k = 0; k < PART_COUNT && !b->status; k++) {
         fore_weight *each = fore_arena_alloc(b->arena, (size_t)s.E, sizeof *each);
@@ -90,6 +90,8 @@ void fore_bind_moe(fore_binder *b, const fore_text_config *t, fore_layer *l, int
         fore_bind_matrix(b, &l->down_proj, s.C, F, "layers.%d.mlp.shared_expert.down_proj.weight", i);
     }
     if (b->status) return;
+    fore_tally_part *part = &b->panels->tally.part, whole = *part;
+    if (whole == FORE_TALLY_TRUNK) *part = FORE_TALLY_EXPERTS;
     if (is_transposed(b, s, i)) bind_transposed(b, s, l, i);
     else if (fore_bind_find(b, "layers.%d.mlp.experts.gate_up_proj", i) || fore_bind_find(b, "layers.%d.mlp.experts.down_proj", i))
         bind_fused(b, s, l, i);
@@ -99,4 +101,6 @@ void fore_bind_moe(fore_binder *b, const fore_text_config *t, fore_layer *l, int
         b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %slayers.%d.mlp.experts: none found (looked for "
                               "experts.gate_up_proj, experts.0.gate_proj.weight and switch_mlp.gate_proj.weight); the checkpoint is "
                               "incomplete or of another layout", b->prefix, i);
+    *part = whole;
+    fore_bind_settle(b);
 }

@@ -98,8 +98,9 @@ static bool detect_absolute(const fore_store *store, const char *prefix, const f
     return !(largest_qk < 1.25 && smallest < 0.5);
 }
 
-/* What the contract says wins over what config.json declares beside it, and that over the detection. */
-static fore_status norm_encoding(const cJSON *config, const fore_store *store, const char *prefix, const fore_kern *kern, fore_mtp *m,
+/* What the contract says wins over what config.json declares beside it, and that over the detection. gguf: no config.json declares
+ * it, but the format itself. */
+static fore_status norm_encoding(const cJSON *config, bool gguf, const fore_store *store, const char *prefix, const fore_kern *kern, fore_mtp *m,
                                  fore_error *err) {
     const cJSON *quantization = fore_json_get(config, "mtplx_mtp_quantization");
     const struct {
@@ -129,7 +130,7 @@ static fore_status norm_encoding(const cJSON *config, const fore_store *store, c
             return fore_fail(err, FORE_ERR_FORMAT, "config.json: %s: expected delta, delta_plus_one, mlx_delta or absolute, found \"%.40s\"",
                              places[i].key, value);
         m->norms_absolute = absolute;
-        m->norms_rule = rules[FORE_CONTRACT_CONFIG];
+        m->norms_rule = gguf ? fore_gguf_norms_rule : rules[FORE_CONTRACT_CONFIG];
         c->norms = absolute ? FORE_NORMS_ABSOLUTE : FORE_NORMS_DELTA;
         c->source[FORE_CONTRACT_NORMS] = FORE_CONTRACT_CONFIG;
         snprintf(c->value[FORE_CONTRACT_NORMS], sizeof c->value[FORE_CONTRACT_NORMS], "%s", value);
@@ -160,7 +161,8 @@ static fore_status bind(const fore_network *n, const fore_store *store, const ch
     if (s) return s;
     s = fore_panels_reserve(&m->panels, store, prefix, &n->config.stored, err);
     if (s) return s;
-    fore_binder b = {store, &m->arena, &m->panels, n->kern, prefix, err, FORE_OK, NULL, 0};
+    m->panels.tally.part = FORE_TALLY_DRAFT;
+    fore_binder b = {store, &m->arena, &m->panels, n->kern, prefix, err, FORE_OK, load ? load->notes : NULL, NULL, 0};
     int C = m->text.hidden_size;
     float plus = m->norms_absolute ? 0.0f : 1.0f; /* every family with a head has zero-centred norms */
     fore_bind_vector(&b, &m->norm_embedding, C, plus, "pre_fc_norm_embedding.weight");
@@ -193,7 +195,7 @@ fore_status fore_mtp_fits(const fore_network *network, const fore_store *store, 
     snprintf(m.source, sizeof m.source, "%s", fore_store_file_path(store, 0));
     if (!prefix) return fore_fail(err, FORE_ERR_INVALID, "%s: no tensors of a draft head (mtp.*)", m.source);
     if (is_unknown_form(store, prefix)) return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: the draft head is quantised in a form that is not supported", m.source);
-    fore_status s = norm_encoding(config_tree, store, prefix, network->kern, &m, err);
+    fore_status s = norm_encoding(config_tree, false, store, prefix, network->kern, &m, err);
     if (!s) s = bind(network, store, prefix, NULL, &m, err);
     fore_panels_free(&m.panels);
     fore_arena_free(&m.arena);
@@ -202,19 +204,27 @@ fore_status fore_mtp_fits(const fore_network *network, const fore_store *store, 
 
 static fore_status attach(const char *dir, const fore_network *n, const cJSON *config, const cJSON *caller, const fore_load *load, fore_mtp *m,
                           fore_error *err) {
+    fore_notes *notes = load ? load->notes : NULL;
+    const bool gguf = load && load->gguf, declared = n->config.text.mtp_num_hidden_layers > 0;
+    const size_t before = notes ? notes->count : 0;
     const fore_store *store = NULL;
-    bool declared = n->config.text.mtp_num_hidden_layers > 0;
-    fore_status s = declared ? find_weights(dir, n, config, m, &store, err) : FORE_OK;
-    if (!s) s = fore_mtp_read_contract(dir, config, caller, store, n->kern, m, err);
+    fore_status s = declared ? fore_notes_take(notes, "draft head", NULL, find_weights(dir, n, config, m, &store, err), err) : FORE_OK;
+    if (!s) s = fore_notes_take(notes, "draft head", NULL, fore_mtp_read_contract(dir, config, caller, store, n->kern, m, err), err);
     if (s) return s;
     if (!declared) {
-        snprintf(m->why, sizeof m->why, "config.json declares no draft head (mtp_num_hidden_layers)");
+        snprintf(m->why, sizeof m->why, gguf ? "the files declare no draft head (nextn_predict_layers)"
+                                             : "config.json declares no draft head (mtp_num_hidden_layers)");
+        return FORE_OK;
+    }
+    if (!store && notes && notes->count > before) {
+        snprintf(m->why, sizeof m->why, "its file cannot be read");
         return FORE_OK;
     }
     if (!store) {
-        snprintf(m->why, sizeof m->why,
-                 "config.json declares a draft head, its weights are absent: looked for mtp.safetensors, mtp/weights.safetensors, "
-                 "model-mtp.safetensors and mtp.* in the checkpoint's own files");
+        snprintf(m->why, sizeof m->why, "%s",
+                 gguf ? "the files declare a draft head (nextn_predict_layers), its tensors are absent"
+                      : "config.json declares a draft head, its weights are absent: looked for mtp.safetensors, mtp/weights.safetensors, "
+                        "model-mtp.safetensors and mtp.* in the checkpoint's own files");
         return FORE_OK;
     }
     const char *prefix = fore_mtp_prefix(store);
@@ -222,11 +232,13 @@ static fore_status attach(const char *dir, const fore_network *n, const cJSON *c
         snprintf(m->why, sizeof m->why, "the draft head is quantised in a form that is not supported");
         return FORE_OK;
     }
-    s = norm_encoding(config, store, prefix, n->kern, m, err);
+    s = norm_encoding(config, gguf, store, prefix, n->kern, m, err);
     if (!s) s = bind(n, store, prefix, load, m, err);
-    if (s) return fore_fail_prefix(err, s, "%s", dir);
-    m->attached = true;
-    return FORE_OK;
+    if (s) s = fore_fail_prefix(err, s, "%s", dir);
+    s = fore_notes_take(notes, "draft head", NULL, s, err);
+    m->attached = !s && (!notes || notes->count == before);
+    if (!s && !m->attached) snprintf(m->why, sizeof m->why, "it is not whole, or not as config.json says");
+    return s;
 }
 
 fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJSON *contract, const fore_load *load, fore_mtp *out,

@@ -206,9 +206,13 @@ static fore_status make_file(fore_panels *p, const fore_store *store, const fore
     return s;
 }
 
-fore_status fore_pack_load(fore_panels *p, const fore_store *store, const fore_load *load, fore_error *err) {
+void fore_pack_look(fore_panels *p, const fore_store *store) {
     fore_pack_key(p, store, p->packed.key);
     p->packed.keyed = true;
+}
+
+fore_status fore_pack_load(fore_panels *p, const fore_store *store, const fore_load *load, fore_error *err) {
+    fore_pack_look(p, store);
     if (!load->pack_dir) return fore_panels_fill(p, load->pool, err);
     char *path = fore_pack_path(load->pack_dir, load->pack_stem, p->packed.key);
     if (!path) return fore_fail_nomem(err, "a path");

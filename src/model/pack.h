@@ -13,6 +13,9 @@
  * one. Sets panels->packed. */
 fore_status fore_pack_load(fore_panels *panels, const fore_store *store, const fore_load *load, fore_error *err);
 
+/* Sets the key alone: for a model that is looked at. */
+void fore_pack_look(fore_panels *panels, const fore_store *store);
+
 /* How the names of a model's packs begin in a folder: "foresight" in the model's own, else the model folder's name with a
  * digest of its path. */
 void fore_pack_stem(const char *model_dir, const char *pack_dir, char stem[96]);

@@ -139,6 +139,8 @@ static void count_kind(fore_panels *p, const fore_panel_job *job) {
         const fore_panels_kind *k = &p->kinds[i];
         if (!strcmp(k->label, kind.label) && k->bits == kind.bits && k->group == kind.group && k->memory_bits == kind.memory_bits) break;
     }
+    const fore_tally_kind like = {.label = kind.label, .bits = kind.bits, .group = kind.group, .memory_bits = kind.memory_bits};
+    fore_tally_made(&p->tally, &like, (uint64_t)w->N * (uint64_t)w->K, made_bytes(job, w->N));
     if (i == FORE_PANELS_KINDS) return;
     if (i == p->kind_count) p->kinds[p->kind_count++] = kind;
     p->kinds[i].parameters += (uint64_t)w->N * (uint64_t)w->K;
@@ -312,7 +314,9 @@ fore_status fore_panels_fill(fore_panels *p, fore_pool *pool, fore_error *err) {
 
 fore_status fore_panels_make(fore_panels *p, const fore_store *store, const fore_load *load, fore_error *err) {
     static const fore_load plain = {0};
-    fore_status s = p->count ? fore_pack_load(p, store, load ? load : &plain, err) : FORE_OK;
+    fore_status s = FORE_OK;
+    if (p->count && load && load->notes) fore_pack_look(p, store);
+    else if (p->count) s = fore_pack_load(p, store, load ? load : &plain, err);
     free(p->jobs);
     p->jobs = NULL;
     p->count = p->capacity = 0;

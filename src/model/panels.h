@@ -9,6 +9,7 @@
 #include "checkpoint/store.h"
 #include "kernels/kern.h"
 #include "model/forms.h"
+#include "model/tally.h"
 
 typedef struct fore_weight {
     const void *data; /* [N,K] row-major, borrowed from the store or made from it; quantised: panels */
@@ -67,6 +68,7 @@ typedef struct fore_panels {
     uint64_t parameters; /* weights of all matrices added */
     fore_panels_kind kinds[FORE_PANELS_KINDS]; /* of the first so many kinds */
     int kind_count;
+    fore_tally tally; /* of these matrices, and of what the binder leaves where it is */
     const fore_stored_settings *settings; /* borrowed until they are made */
     fore_packed packed;
 } fore_panels;
@@ -78,6 +80,7 @@ typedef struct fore_load {
     const char *pack_stem; /* how the names of their files begin */
     bool pack_read_only;   /* uses a file that is there, writes none */
     bool pack_verify;      /* reads all of it and compares its digest */
+    fore_notes *notes;     /* not NULL: the model is looked at alone. Nothing is made, and what is wrong is noted */
     struct fore_gguf_model *gguf; /* where the model is; NULL: in a folder of Hugging Face (checkpoint/gguf_model.h) */
 } fore_load;
 

@@ -114,6 +114,17 @@ static void find_norms(const fore_binder *b, const fore_text_config *t, fore_net
     }
 }
 
+/* The prefix of a text model whose embeddings are missing, by some layer that is there. */
+static const char *guess_prefix(const fore_store *store) {
+    for (size_t i = 0; i < fore_store_count(store); i++)
+        for (size_t p = 0; p < COUNT(TEXT_PREFIXES); p++) {
+            const char *name = fore_store_at(store, i)->name;
+            size_t n = strlen(TEXT_PREFIXES[p]);
+            if (strncmp(name, TEXT_PREFIXES[p], n) == 0 && strncmp(name + n, "layers.", 7) == 0) return TEXT_PREFIXES[p];
+        }
+    return NULL;
+}
+
 /* Files that were made of GGUF files have the projections of linear layers apart, whatever the family's own have. */
 static void find_projections(const fore_binder *b, fore_text_config *t) {
     for (int i = 0; i < t->num_hidden_layers && t->linear_by_key_head; i++)
@@ -123,18 +134,24 @@ static void find_projections(const fore_binder *b, fore_text_config *t) {
 static fore_status bind_text(fore_network *n, fore_error *err) {
     const fore_text_config *t = &n->config.text;
     const char *prefix = find_prefix(n->store, TEXT_PREFIXES, COUNT(TEXT_PREFIXES), "embed_tokens.weight");
-    if (!prefix)
-        return fore_fail(err, FORE_ERR_FORMAT,
-                         "weights: embed_tokens.weight: missing (looked under model.language_model., language_model.model., "
-                         "language_model., model. and no prefix)");
-    fore_binder b = {n->store, &n->arena, &n->panels, n->kern, prefix, err, FORE_OK, NULL, 0};
+    if (!prefix && n->notes) prefix = guess_prefix(n->store);
+    if (!prefix) {
+        fore_fail(err, FORE_ERR_FORMAT,
+                  "weights: embed_tokens.weight: missing (looked under model.language_model., language_model.model., "
+                  "language_model., model. and no prefix)");
+        return fore_notes_take(n->notes, "tensors", "embed_tokens.weight", FORE_ERR_FORMAT, err);
+    }
+    fore_binder b = {n->store, &n->arena, &n->panels, n->kern, prefix, err, FORE_OK, n->notes, NULL, 0};
+    fore_tally_part *part = &n->panels.tally.part;
     int C = t->hidden_size;
     n->layers = fore_arena_alloc(&n->arena, (size_t)t->num_hidden_layers, sizeof *n->layers);
     if (!n->layers) return fore_fail_nomem(err, "the layer table");
     find_norms(&b, t, n);
     find_projections(&b, &n->config.text);
     float plus = n->norms_absolute ? 0 : 1;
+    *part = FORE_TALLY_EMBEDDING;
     fore_bind_matrix(&b, &n->embed, t->vocab_size, C, "embed_tokens.weight");
+    *part = FORE_TALLY_TRUNK;
     fore_bind_vector(&b, &n->norm, C, plus, "norm.weight");
     for (int i = 0; i < t->num_hidden_layers && !b.status; i++) fore_bind_layer(&b, t, &n->layers[i], i, plus);
     if (b.status) return b.status;
@@ -145,6 +162,7 @@ static fore_status bind_text(fore_network *n, fore_error *err) {
     static const char *const head_prefixes[] = {"", "language_model.", "model.", "model.language_model."};
     const char *head = find_prefix(n->store, head_prefixes, COUNT(head_prefixes), "lm_head.weight");
     b.prefix = head ? head : "";
+    *part = FORE_TALLY_OUTPUT;
     fore_bind_matrix(&b, &n->lm_head, t->vocab_size, C, "lm_head.weight");
     return b.status;
 }
@@ -153,6 +171,14 @@ static bool has_prefix(const char *name, const char *const *prefixes, size_t cou
     for (size_t i = 0; i < count; i++)
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return true;
     return false;
+}
+
+fore_tally_part fore_part_of(const char *name) {
+    if (has_prefix(name, MTP_PREFIXES, COUNT(MTP_PREFIXES))) return FORE_TALLY_DRAFT;
+    if (has_prefix(name, fore_vision_prefixes, FORE_VISION_PREFIXES)) return FORE_TALLY_VISION;
+    if (strstr(name, "embed_tokens")) return FORE_TALLY_EMBEDDING;
+    if (strstr(name, "lm_head")) return FORE_TALLY_OUTPUT;
+    return strstr(name, ".experts.") || strstr(name, ".switch_mlp.") ? FORE_TALLY_EXPERTS : FORE_TALLY_TRUNK;
 }
 
 /* quantised: parameters of the text model in quantised matrices. */
@@ -180,54 +206,68 @@ static void count_parameters(fore_network *n, uint64_t quantised) {
     n->active_parameters = n->text_parameters - idle;
 }
 
-/* The network of what config and store hold. *text: the text model's parameters in quantised matrices. */
-static fore_status bind_network(fore_network *out, const fore_load *load, uint64_t *text, fore_error *err) {
-    fore_status s = fore_panels_reserve(&out->panels, out->store, "", &out->config.stored, err);
-    if (!s) s = bind_text(out, err);
-    *text = out->panels.parameters;
-    if (!s) {
-        const fore_text_config *t = &out->config.text;
-        float *inv_freq = fore_arena_alloc(&out->arena, (size_t)t->rotary_dim / 2, sizeof *inv_freq);
-        if (inv_freq) out->rope_attention = fore_rope_text_frequencies(t, inv_freq);
-        out->inv_freq = inv_freq;
-        if (!inv_freq) s = fore_fail_nomem(err, "rope frequencies");
+static fore_status bind_vision(fore_network *n, fore_error *err) {
+    const char *prefix = fore_tower_prefix(n->store);
+    if (!prefix) {
+        /* A conversion that dropped the tower still is a text model. */
+        n->config.has_vision = false;
+        return FORE_OK;
     }
-    if (!s && out->config.has_vision) {
-        const char *prefix = fore_tower_prefix(out->store);
-        if (prefix) {
-            s = fore_tower_bind(out, prefix, err);
-        } else {
-            /* A conversion that dropped the tower still is a text model. */
-            out->config.has_vision = false;
-        }
-    }
-    if (!s && out->config.has_vision) {
-        const fore_vision_config *v = &out->config.vision;
-        int head_dim = v->hidden_size / v->num_heads;
-        float *inv_freq = fore_arena_alloc(&out->arena, (size_t)head_dim / 4, sizeof *inv_freq);
-        if (inv_freq) fore_rope_patch_frequencies(v->rope_theta, head_dim / 2, inv_freq);
-        out->vision_inv_freq = inv_freq;
-        if (!inv_freq) s = fore_fail_nomem(err, "rope frequencies");
-    }
-    return s ? s : fore_panels_make(&out->panels, out->store, load, err);
+    n->panels.tally.part = FORE_TALLY_VISION;
+    fore_status s = fore_notes_take(n->notes, "vision", NULL, fore_tower_bind(n, prefix, err), err);
+    if (s) return s;
+    const fore_vision_config *v = &n->config.vision;
+    int head_dim = v->hidden_size / v->num_heads;
+    float *inv_freq = fore_arena_alloc(&n->arena, (size_t)head_dim / 4, sizeof *inv_freq);
+    if (inv_freq) fore_rope_patch_frequencies(v->rope_theta, head_dim / 2, inv_freq);
+    n->vision_inv_freq = inv_freq;
+    return inv_freq ? FORE_OK : fore_fail_nomem(err, "rope frequencies");
+}
+
+/* *configured: the config was read; without it only the store is open. */
+static fore_status open_files(const char *dir, const fore_load *load, fore_network *n, bool *configured, fore_error *err) {
+    fore_gguf_model *gguf = load ? load->gguf : NULL;
+    size_t before = n->notes ? n->notes->count : 0;
+    fore_status s = gguf ? fore_gguf_config_read(gguf, &n->arena, &n->config, err) : fore_config_read(dir, &n->arena, &n->config, err);
+    s = fore_notes_take(n->notes, "config", NULL, s, err);
+    if (s) return s;
+    *configured = !n->notes || n->notes->count == before;
+    if (!*configured) n->config = (fore_config){.architecture = "", .model_type = ""};
+    n->vision_declared = n->config.has_vision;
+    if (gguf) return fore_gguf_store_make(gguf, &n->store, err);
+    return n->notes ? fore_store_look(dir, n->notes, &n->store, err) : fore_store_open(dir, &n->store, err);
+}
+
+static fore_status bind_network(fore_network *n, const fore_load *load, fore_error *err) {
+    const fore_text_config *t = &n->config.text;
+    fore_status s = fore_panels_reserve(&n->panels, n->store, "", &n->config.stored, err);
+    if (!s) s = fore_notes_take(n->notes, "tensors", NULL, bind_text(n, err), err);
+    uint64_t text = n->panels.parameters;
+    if (s) return s;
+    float *inv_freq = fore_arena_alloc(&n->arena, (size_t)t->rotary_dim / 2, sizeof *inv_freq);
+    if (!inv_freq) return fore_fail_nomem(err, "rope frequencies");
+    n->rope_attention = fore_rope_text_frequencies(t, inv_freq);
+    n->inv_freq = inv_freq;
+    if (n->config.has_vision) s = bind_vision(n, err);
+    if (!s) s = fore_panels_make(&n->panels, n->store, load, err);
+    if (s) return s;
+    count_parameters(n, text);
+    if (load && load->gguf && t->zero_centred_norms) n->norms_rule = fore_gguf_norms_rule; /* its files turn the axes too */
+    return FORE_OK;
 }
 
 fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore_load *load, fore_network *out, fore_error *err) {
-    *out = (fore_network){.kern = kern};
-    fore_gguf_model *gguf = load ? load->gguf : NULL;
-    uint64_t text = 0;
-    fore_status s = gguf ? fore_gguf_config_read(gguf, &out->arena, &out->config, err) : fore_config_read(dir, &out->arena, &out->config, err);
-    if (!s) s = gguf ? fore_gguf_store_make(gguf, &out->store, err) : fore_store_open(dir, &out->store, err);
-    if (!s) {
-        s = bind_network(out, load, &text, err);
+    *out = (fore_network){.kern = kern, .notes = load ? load->notes : NULL, .norms_rule = ""};
+    bool configured = false;
+    fore_status s = open_files(dir, load, out, &configured, err);
+    if (!s && configured) {
+        s = bind_network(out, load, err);
         if (s) s = fore_fail_prefix(err, s, "%s", dir); /* tensors have names, the checkpoint has not said its own yet */
     }
-    if (s) {
-        fore_network_close(out);
-        return s;
-    }
-    count_parameters(out, text);
-    return FORE_OK;
+    if (!s && !configured) count_parameters(out, 0);
+    out->notes = NULL;
+    if (s) fore_network_close(out);
+    return s;
 }
 
 void fore_network_close(fore_network *network) {

@@ -70,6 +70,7 @@ typedef struct fore_tower {
 
 typedef struct fore_network {
     fore_config config;
+    bool vision_declared; /* by the config as it was read; config.has_vision: and the files have a tower */
     const fore_kern *kern;
     fore_store *store; /* owned */
     fore_arena arena;  /* everything below that is a pointer, except matrix data */
@@ -87,9 +88,11 @@ typedef struct fore_network {
     uint64_t text_parameters, vision_parameters, mtp_parameters;
     uint64_t active_parameters; /* of text_parameters: what one token's pass reads; all of a dense model's */
     int mtp_tensors; /* under any of the MTP prefixes, in the store's files */
+    fore_notes *notes; /* borrowed while it is opened for looking (fore_load.notes); else NULL */
 } fore_network;
 
-/* Opens the folder's config and weights. load may be NULL. On success *out is owned (fore_network_close). */
+/* Opens the folder's config and weights. load may be NULL. With notes nothing is made, what is wrong is noted, and the network is what
+ * could be bound: for looking at, never for computing. On success *out is owned (fore_network_close). */
 fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore_load *load, fore_network *out, fore_error *err);
 void fore_network_close(fore_network *network);
 
@@ -106,6 +109,8 @@ enum { FORE_VISION_PREFIXES = 4 };
 extern const char *const fore_vision_prefixes[FORE_VISION_PREFIXES];
 const char *fore_tower_prefix(const fore_store *store);
 fore_status fore_tower_bind(fore_network *network, const char *prefix, fore_error *err);
+/* The part that a tensor belongs to by its name, whether or not the model has a place for it. */
+fore_tally_part fore_part_of(const char *name);
 /* Floats of a picture's row: what is spliced into the embeddings and, behind it, one part for each deepstack merger. */
 static inline size_t fore_picture_columns(const fore_config *config) {
     int parts = config->has_vision ? config->vision.deepstack_count : 0;

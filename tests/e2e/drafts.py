@@ -273,7 +273,7 @@ def broken_heads():
         model = checkpoint(name, change)
         for args in (["inspect", model], ["run", "--model", model, "x"], ["verify", "--model", model]):
             code, out, err = run(*args)
-            if code != 1 or out or text not in err:
+            if code != 1 or (out and args[0] != "inspect") or text not in err:
                 bad.append((name, args, code, out, err))
         if run("run", "--no-mtp", "--model", model, *PICTURE) != (0, plain["text"].encode() + b"\n", b""):
             bad.append((name, "run --no-mtp"))

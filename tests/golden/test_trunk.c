@@ -327,6 +327,21 @@ static void test_qwen2_5(void **state) {
     check_family(QWEN2_5, "bf16", "text");
     check_family(QWEN2_5, "tied_f32", "mm");
 }
+/* The same numbers as MLX's conversions lay them out: their names, stacked experts, channels last, gains in the norms. */
+static void test_mlx_layouts(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {{"vl_float", FAMILY "vl_dense_bf16/golden_mm.safetensors"},
+                                           {"vl_float", FAMILY "vl_dense_bf16/golden_text.safetensors"},
+                                           {"vl_moe_float", FAMILY "vl_moe_bf16/golden_mm.safetensors"},
+                                           {"qwen2_5_float", QWEN2_5 "bf16/golden_mm.safetensors"},
+                                           {"next_float", FAMILY "qwen3_next_bf16/golden_text.safetensors"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char dir[256];
+        snprintf(dir, sizeof dir, FORE_DATA "/mlx/%s", cases[i][0]);
+        check_files(dir, cases[i][1], 0);
+        check_files(dir, cases[i][1], 5);
+    }
+}
 /* Text alone: biases, some layers dense, weights that do not add up to 1, projections grouped by key head. */
 static void test_text_only(void **state) {
     (void)state;
@@ -344,7 +359,8 @@ int main(void) {
         cmocka_unit_test(test_untied_bf16_images), cmocka_unit_test(test_untied_bf16_long_text), cmocka_unit_test(test_tied_f32_images),
         cmocka_unit_test(test_tied_f32_text),      cmocka_unit_test(test_sharded_bf16_images),
         cmocka_unit_test(test_experts_fused),      cmocka_unit_test(test_experts_numbered),    cmocka_unit_test(test_experts_stacked),
-        cmocka_unit_test(test_vl),                 cmocka_unit_test(test_vl_moe),             cmocka_unit_test(test_text_only), cmocka_unit_test(test_yarn),
+        cmocka_unit_test(test_vl),                 cmocka_unit_test(test_vl_moe),             cmocka_unit_test(test_text_only),
+        cmocka_unit_test(test_mlx_layouts),        cmocka_unit_test(test_yarn),
         cmocka_unit_test(test_qwen2_5),
     };
     return cmocka_run_group_tests_name("golden/trunk", tests, NULL, NULL);

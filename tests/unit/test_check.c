@@ -308,10 +308,37 @@ static void test_not_a_checkpoint(void **state) {
     expect_problem(&s, "config", "llama");
     edit(&s, "model_type", cJSON_CreateString("qwen3_5"), false);
     edit(&s, "hidden_size", cJSON_CreateNumber(256), true);
-    expect_problem(&s, "model", "expected [1280,256], the file has BF16 [1280,128]");
+    /* That, five more tensors, and how many there are. */
+    expect(s.dir, FORE_CHECK_PROBLEM, "model", "expected [1280,256], the file has BF16 [1280,128]", 7, 0);
     assert_int_equal(truncate(scratch_path(&s, "model.safetensors"), 5000), 0);
     expect_problem(&s, "files", "model.safetensors");
     scratch_remove(&s);
+}
+
+/* GGUF files have their settings, tokenizer and template in their metadata; blocks are looked at by their weights. */
+static void test_gguf(void **state) {
+    (void)state;
+    static const char *const sound[] = {FORE_DATA "/gguf/moeblocks", FORE_DATA "/gguf/parts", FORE_DATA "/gguf/super/model.gguf"};
+    for (int i = 0; i < 3; i++) {
+        fore_check_report *r = look(sound[i]);
+        if (!r->sound) say_all(r);
+        assert_true(r->sound && finds(r, FORE_CHECK_FINE, "config", "GGUF") && finds(r, FORE_CHECK_FINE, "tensors", "finite"));
+        assert_true(i == 2 || finds(r, FORE_CHECK_FINE, "norms", "the rule of GGUF files"));
+        fore_check_report_free(r);
+    }
+    fore_check_report *r;
+    fore_error err = {0};
+    assert_int_equal(fore_check("models/none.gguf", NULL, &r, &err), FORE_ERR_IO);
+    const fore_check_options tower = {.mmproj = FORE_DATA "/gguf/blocks/mmproj.gguf", .threads = 2};
+    assert_int_equal(fore_check(FORE_DATA "/gguf/blocks/model.gguf", &tower, &r, &err), FORE_OK);
+    assert_true(finds(r, FORE_CHECK_FINE, "vision", "a whole tower"));
+    fore_check_report_free(r);
+}
+
+/* No norms of queries and keys, biases instead. */
+static void test_qwen2_5(void **state) {
+    (void)state;
+    expect(FORE_DATA "/qwen2_5/tied_f32", FORE_CHECK_PROBLEM, "tokenizer", "no tokenizer.json", 1, 0);
 }
 
 static int cancel(void *user, const char *stage, uint64_t done, uint64_t total) {
@@ -341,7 +368,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sound), cmocka_unit_test(test_numbers), cmocka_unit_test(test_types),
         cmocka_unit_test(test_missing_parts), cmocka_unit_test(test_sidecar), cmocka_unit_test(test_text),
-        cmocka_unit_test(test_norms), cmocka_unit_test(test_not_a_checkpoint), cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_norms), cmocka_unit_test(test_not_a_checkpoint), cmocka_unit_test(test_gguf), cmocka_unit_test(test_qwen2_5),
+        cmocka_unit_test(test_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

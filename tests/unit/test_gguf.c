@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "checkpoint/gguf.h"
 #include "checkpoint/gguf_model.h"
@@ -256,6 +257,15 @@ static void test_open(void **state) {
     assert_false(is);
     assert_int_equal(fore_gguf_is_model(dir.dir, &is, &err), FORE_OK);
     assert_true(is);
+    /* Repositories of GGUF files often have the config.json of the model that they were made of. */
+    scratch_write(&dir, "config.json", "{}", 2);
+    assert_int_equal(fore_gguf_is_model(dir.dir, &is, &err), FORE_OK);
+    assert_true(is);
+    scratch_write(&dir, "model.safetensors", "", 0);
+    assert_int_equal(fore_gguf_is_model(dir.dir, &is, &err), FORE_OK);
+    assert_false(is);
+    unlink(scratch_path(&dir, "config.json"));
+    unlink(scratch_path(&dir, "model.safetensors"));
     assert_int_equal(fore_gguf_is_model("no/such.gguf", &is, &err), FORE_OK);
     assert_true(is);
     expect(fore_model_open("no/such.gguf", NULL, &m, &err), &err, FORE_ERR_IO, "no/such.gguf");
