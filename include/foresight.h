@@ -554,8 +554,9 @@ typedef struct fore_head_report {
     int layers;
     int changed;    /* of its norms, by fore_head_heal */
     char note[400]; /* what fore_head_heal found */
-    const char *files[2]; /* [file_count] written (dry run: to be written), in this order; static, or the caller's */
+    const char *files[2]; /* [file_count] written (dry run: to be written), in this order; static, the caller's, or `head` of this report */
     int file_count;
+    char head[256]; /* the name of the head's own file in the folder */
 } fore_head_report;
 
 /* Writes the draft head of the checkpoint in `dir` to the safetensors file `out`, byte for byte, its names beginning with "mtp.". A

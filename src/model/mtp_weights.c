@@ -38,16 +38,16 @@ static fore_status find_weights(const char *dir, const fore_network *n, const cJ
                                 fore_error *err) {
     const char *named = NULL;
     fore_status s = fore_json_string(fore_json_get(config, "mlx_lm_extra_tensors"), "mtp_file", NULL, &named, err);
-    if (s) return fore_fail_prefix(err, s, "config.json: mlx_lm_extra_tensors");
+    if (s) return fore_fail_prefix(err, s, "%s: config.json: mlx_lm_extra_tensors", dir);
     *store = NULL;
     if (named) {
         if (!fore_path_stays_inside(named))
-            return fore_fail(err, FORE_ERR_FORMAT, "config.json: mlx_lm_extra_tensors.mtp_file: \"%.100s\" leaves the model's folder", named);
+            return fore_fail(err, FORE_ERR_FORMAT, "%s: config.json: mlx_lm_extra_tensors.mtp_file: \"%.100s\" leaves the model's folder", dir, named);
         s = open_sidecar(dir, named, m, err);
         if (!s && !m->sidecar)
             return fore_fail(err, FORE_ERR_IO, "config.json names the draft head's file %.100s, which is not in %s", named, dir);
         if (!s && !fore_mtp_prefix(m->sidecar))
-            return fore_fail(err, FORE_ERR_FORMAT, "config.json names the draft head's file %.100s, which has no mtp.* tensors", named);
+            return fore_fail(err, FORE_ERR_FORMAT, "%s: config.json names the draft head's file %.100s, which has no mtp.* tensors", dir, named);
     }
     for (int i = 0; i < FORE_MTP_SIDECARS && !s && !m->sidecar; i++) {
         s = open_sidecar(dir, fore_mtp_sidecars[i], m, err);
@@ -160,7 +160,7 @@ static fore_status bind(const fore_network *n, const fore_store *store, const ch
     if (s) return s;
     s = fore_panels_reserve(&m->panels, store, prefix, &n->config.stored, err);
     if (s) return s;
-    fore_binder b = {store, &m->arena, &m->panels, n->kern, prefix, err, FORE_OK};
+    fore_binder b = {store, &m->arena, &m->panels, n->kern, prefix, err, FORE_OK, NULL, 0};
     int C = m->text.hidden_size;
     float plus = m->norms_absolute ? 0.0f : 1.0f; /* every family with a head has zero-centred norms */
     fore_bind_vector(&b, &m->norm_embedding, C, plus, "pre_fc_norm_embedding.weight");
@@ -171,8 +171,8 @@ static fore_status bind(const fore_network *n, const fore_store *store, const ch
         fore_bind_layer(&b, &m->text, &m->layers[i], i, plus);
         m->layers[i].number += n->config.text.num_hidden_layers;
     }
-    if (b.status) return fore_fail_prefix(err, b.status, "draft head from %s (no_mtp leaves it out)", m->source);
-    return fore_panels_make(&m->panels, store, load, err);
+    if (!b.status) b.status = fore_panels_make(&m->panels, store, load, err);
+    return b.status ? fore_fail_prefix(err, b.status, "draft head from %s (no_mtp leaves it out)", m->source) : FORE_OK;
 }
 
 /* Whether some matrix of the head is in a form that is not read, as its companions tell: then the model opens without it. */
@@ -224,8 +224,9 @@ static fore_status attach(const char *dir, const fore_network *n, const cJSON *c
     }
     s = norm_encoding(config, store, prefix, n->kern, m, err);
     if (!s) s = bind(n, store, prefix, load, m, err);
-    if (!s) m->attached = true;
-    return s;
+    if (s) return fore_fail_prefix(err, s, "%s", dir);
+    m->attached = true;
+    return FORE_OK;
 }
 
 fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJSON *contract, const fore_load *load, fore_mtp *out,
