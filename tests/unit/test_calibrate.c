@@ -279,6 +279,13 @@ static void test_another_answer(void **state) {
     fore_model_close(m);
 }
 
+/* models/tiny with the wrong order in its calibration, and little else to vary. */
+static void make_quick(scratch *s) {
+    host_link(TINY, s);
+    put(s, KEPT, wrong_order);
+    put(s, "mtplx_runtime.json", "{\"mtp_contract\": {\"base_hidden_variant\": \"post_norm\", \"mtp_norm_encoding\": \"delta\","
+                                 "\"mtp_position_mode\": \"cache\"}}");
+}
 static const fore_calibrate_options quick = {.threads = 1, .depth = 1};
 
 /* The file is the old one or the new one, and the next run ends it. */
@@ -287,8 +294,7 @@ static void test_crashes(void **state) {
     int after = 0;
     for (long n = 1;; n++) {
         scratch s;
-        host_link(TINY, &s);
-        put(&s, KEPT, wrong_order);
+        make_quick(&s);
         fflush(NULL);
         pid_t child = fork();
         assert_true(child >= 0);
@@ -325,8 +331,7 @@ static void test_failures(void **state) {
     static const int causes[] = {ENOSPC, EACCES, EIO, EROFS};
     for (long n = 1; n <= 7; n++) {
         scratch s;
-        host_link(TINY, &s);
-        put(&s, KEPT, wrong_order);
+        make_quick(&s);
         fore_calibrate_report *r;
         fore_error err = {0};
         files_mode = FILES_FAIL;
