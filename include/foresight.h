@@ -480,15 +480,16 @@ typedef struct fore_quantize_options {
 /* A matrix of the checkpoint. */
 typedef struct fore_quantized {
     const char *name;  /* of the module, as in the output */
-    int bits, group;   /* 0: as it was */
-    const char *why;   /* why it is as it was; "" when it is quantised */
+    int bits, group;   /* 0: in floats, as it was or as its form stands for */
+    bool copied;       /* with bits: the source's own integers, scales and biases */
+    const char *why;   /* why it is in floats; "" when it is not */
     uint64_t weights;
     double error; /* root of the mean square of the difference, relative to that of the weights */
 } fore_quantized;
 
 typedef struct fore_quantize_report {
     const fore_quantized *modules; /* [count], in the order of the files */
-    size_t count, quantized;       /* quantized: those with bits */
+    size_t count, quantized, copied; /* quantized: those with bits that are not copied */
     double mean_error;             /* of the quantised ones, each weighing the same */
     uint64_t source_bytes, bytes;  /* of all tensors */
     int files, files_kept;         /* weight files, and how many of them an earlier, interrupted run had finished */
@@ -504,6 +505,23 @@ FORE_API void fore_quantize_options_init(fore_quantize_options *options, int bit
 FORE_API fore_status fore_quantize(const char *source, const char *out, const fore_quantize_options *options,
                                    fore_quantize_report **report, fore_error *err);
 FORE_API void fore_quantize_report_free(fore_quantize_report *report);
+
+typedef struct fore_convert_options {
+    fore_quantize_options quantize; /* bits 0: as below; head_bits and mtp_bits 0: as bits */
+    bool exact;         /* no weight is changed: what would be quantised becomes floats */
+    bool dry_run;       /* looks and reports, writes nothing */
+    const char *mmproj; /* as in fore_model_options */
+} fore_convert_options;
+
+FORE_API void fore_convert_options_init(fore_convert_options *options);
+/* Makes a checkpoint such as fore_quantize makes, from a source in any form that fore_model_open opens: a folder, or GGUF files, whose
+ * metadata become the files around the weights. With bits every matrix that fore_quantize would quantise is, from what its form
+ * stands for. Without, matrices of integers in groups of neighbours keep them, with scales and biases in as many bits as hold them;
+ * those in other integers are quantised at 8 bits; floats and FP8 at 4, unless other matrices of the source are in integers: then
+ * floats stay, and FP8 becomes 8 bits. `out` as for fore_quantize, and not inside the source; there is nothing in it, nor is it made,
+ * when the failure is one of the source or of room on the disk. Stages "convert" and "finish". options may be NULL. */
+FORE_API fore_status fore_convert(const char *source, const char *out, const fore_convert_options *options,
+                                  fore_quantize_report **report, fore_error *err);
 
 /* ---- a vision tower for a checkpoint that lost it ---------------------------------------------------------------- */
 
@@ -553,6 +571,65 @@ FORE_API fore_status fore_head_attach(const char *from, const char *into, fore_h
  * anew to its own file, every norm as gain - 1; where config.json declares another encoding than the norms have, that is set
  * right. */
 FORE_API fore_status fore_head_heal(const char *dir, bool dry_run, fore_head_report *report, fore_error *err);
+
+/* ---- how a draft head wants to be fed ----------------------------------------------------------------------------- */
+
+typedef struct fore_calibrate_options {
+    const char *isa, *pack_dir, *mmproj; /* as in fore_model_options */
+    int threads;                         /* 0: the processors that this process may use */
+    /* What is asked: messages, prompt or ids with their pictures and videos; sampling, limits of the answer and drafts are set here.
+     * NULL: built-in texts. Borrowed until the call returns, as the pictures are. */
+    const fore_request *requests;
+    size_t request_count;
+    const fore_image *images; /* each is asked about, besides */
+    size_t image_count;
+    int max_tokens; /* of an answer; 0: 96 */
+    int depth;      /* drafts at each place, 1 to FORE_DRAFT_MAX; 0: 3 */
+    bool all;       /* tries also fields that config.json or mtplx_runtime.json state */
+    bool dry_run;   /* measures and reports, writes nothing */
+    fore_progress progress; /* stages "load", "vision", "video", "prefill", "answer" (tokens) and "try" (contracts); may be NULL */
+    void *user;
+} fore_calibrate_options;
+
+typedef struct fore_calibrate_field {
+    const char *name, *value; /* of the present contract; borrowed until the report is freed, as all of it is */
+    int tried;                /* values besides it */
+    const char *why;          /* why there are none; "" */
+} fore_calibrate_field;
+
+typedef struct fore_calibrate_variant {
+    const char *contract;            /* fields that differ from the present contract, "concat_order=hidden_embedding, ..."; "": none */
+    double accepted[FORE_DRAFT_MAX]; /* by depth: the share of places where the draft and all before it were right */
+    double tokens;                   /* a pass of `depth` drafts gives on average: 1 + those that were right */
+    double difference, low, high;    /* of tokens, to the present contract at the same places; ends as `alpha` says */
+} fore_calibrate_variant;
+
+typedef struct fore_calibrate_report {
+    size_t prompts, picture_prompts;
+    size_t places, places_needed; /* where drafts were judged; with fewer than that nothing is tried */
+    int depth;
+    double alpha; /* an end of an interval is past the truth with that chance, all comparisons taken together */
+    double least; /* a difference below it is no reason for a change */
+    const fore_calibrate_field *fields;
+    size_t field_count;
+    const fore_calibrate_variant *variants; /* [0] the present contract; none when places are too few */
+    size_t count;
+    size_t best;      /* 0: nothing is better beyond chance */
+    bool written;     /* to mtp_calibration.json */
+    const char *path; /* of that file */
+} fore_calibrate_report;
+
+/* Finds out by which contract (fore_model_get_contract) drafts of the checkpoint in the folder `dir` are right most often, and writes
+ * it to mtp_calibration.json there, if it is better than the present one beyond chance. The model answers every request once without
+ * drafts; at every place of the answers each variant makes its drafts, so all are judged at the same places. The simplest one wins of
+ * those that chance cannot tell from the best; then the model answers again with its drafts, which must not change a token
+ * (FORE_ERR_BUG). The file appears whole or not at all. FORE_ERR_UNSUPPORTED: no draft head, or no tokenizer and no requests of ids;
+ * FORE_ERR_IO: no such folder, or one that cannot be written. *report is owned by the caller (fore_calibrate_report_free). options
+ * may be NULL. */
+FORE_API fore_status fore_calibrate(const char *dir, const fore_calibrate_options *options, fore_calibrate_report **report, fore_error *err);
+FORE_API void fore_calibrate_report_free(fore_calibrate_report *report);
+/* Removes what fore_calibrate wrote. *was_there may be NULL. */
+FORE_API fore_status fore_calibrate_reset(const char *dir, bool dry_run, bool *was_there, fore_error *err);
 
 /* ---- whether a checkpoint is sound ------------------------------------------------------------------------------- */
 

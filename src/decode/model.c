@@ -213,8 +213,8 @@ static fore_status load_mtp(fore_model *m, const fore_model_options *o, const fo
     if (!s) s = fore_mtp_open(m->dir, &m->network, contract, load, &m->mtp, err);
     cJSON_Delete(contract);
     if (!s && m->mtp.attached)
-        snprintf(m->mtp_source, sizeof m->mtp_source, "%s, norms %s (%s)", m->mtp.source, m->mtp.norms_absolute ? "absolute" : "zero-centred",
-                 m->mtp.norms_rule);
+        snprintf(m->mtp_source, sizeof m->mtp_source, "%s, norms %s (%s)%s%s", m->mtp.source, m->mtp.norms_absolute ? "absolute" : "zero-centred",
+                 m->mtp.norms_rule, m->mtp.calibration_note[0] ? "; " : "", m->mtp.calibration_note);
     return s;
 }
 
