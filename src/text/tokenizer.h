@@ -34,7 +34,7 @@ struct fore_tokenizer {
     fore_split split;
     fore_added added;
     fore_piece *pieces; /* owned, [piece_count] by id */
-    size_t piece_count;
+    size_t piece_count, piece_capacity;
     fore_buf piece_bytes;
 };
 

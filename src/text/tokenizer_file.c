@@ -58,10 +58,14 @@ static fore_status append_decoded(fore_buf *out, const char *spelling, size_t si
 
 static fore_status grow_pieces(fore_tokenizer *t, size_t count, fore_error *err) {
     if (count <= t->piece_count) return FORE_OK;
-    fore_piece *pieces = realloc(t->pieces, count * sizeof *pieces);
-    if (!pieces) return no_memory(err);
-    memset(pieces + t->piece_count, 0, (count - t->piece_count) * sizeof *pieces);
-    t->pieces = pieces;
+    if (count > t->piece_capacity) {
+        size_t capacity = t->piece_count ? count + count / 8 : count; /* added tokens come one by one */
+        fore_piece *pieces = realloc(t->pieces, capacity * sizeof *pieces);
+        if (!pieces) return no_memory(err);
+        t->pieces = pieces;
+        t->piece_capacity = capacity;
+    }
+    memset(t->pieces + t->piece_count, 0, (count - t->piece_count) * sizeof *t->pieces);
     t->piece_count = count;
     return FORE_OK;
 }

@@ -102,7 +102,8 @@ static void test_swollen(void **state) {
     trial_new(&t);
     for (size_t c = 0; c < CASES; c++) {
         scratch s;
-        char *data, what[96];
+        static char *data; /* static: seen by the leak check of the other process */
+        char what[96];
         size_t size;
         fill(c, &data, &size);
         size_t bytes = trial_folder(&s, cases[c].dir, cases[c].file, data, size);
@@ -174,14 +175,17 @@ static void test_gguf(void **state) {
                                  {1000000, 1, true, 0},  {60000, 1, true, 0},    {300, 1, false, 65000}};
     static const char *const without[] = {"tokenizer.ggml.tokens", "tokenizer.ggml.token_type", "tokenizer.ggml.merges", NULL};
     size_t size;
-    char *data = read_file(FORE_DATA "/gguf/q3/model.gguf", &size);
+    static char *data;
+    data = read_file(FORE_DATA "/gguf/q3/model.gguf", &size);
     trial t;
     trial_new(&t);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        writer w = make_keys(&files[i]);
+        static writer w;
+        static mutant m;
         scratch s;
-        mutant m = {0};
         char what[64];
+        w = make_keys(&files[i]);
+        m = (mutant){0};
         mutate_gguf_keys(data, size, without, w.data, w.size, 3 + files[i].keys, &m);
         size_t bytes = trial_folder(&s, FORE_DATA "/gguf/q3", "model.gguf", m.data, m.size);
         snprintf(what, sizeof what, "gguf %zu, %zu KiB", i, m.size >> 10);
@@ -201,7 +205,8 @@ static void test_published(void **state) {
     trial t;
     scratch s;
     size_t size;
-    char *data = read_file(FORE_DATA "/real/tokenizer.json", &size);
+    static char *data;
+    data = read_file(FORE_DATA "/real/tokenizer.json", &size);
     trial_new(&t);
     size_t bytes = trial_folder(&s, MODELS, "tokenizer.json", data, size); /* which has none of its own */
     try_folder(&t, &s, bytes, "a published tokenizer.json");

@@ -133,13 +133,7 @@ static void test_request(void **state) {
         assert_true(p.video_count == 1 && p.image_count == 1);
         p.videos[0].times = times;
         fore_request r;
-        fore_request_init(&r, s.model);
-        r.ids = p.ids;
-        r.id_count = p.n;
-        r.images = p.images;
-        r.image_count = p.image_count;
-        r.videos = p.videos;
-        r.video_count = p.video_count;
+        prompt_request(&r, s.model, &p);
         fore_trace *t;
         fore_error err = {0};
         if (fore_session_trace(s.session, &r, &t, &err)) fail_msg("%s", err.text);

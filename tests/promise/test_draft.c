@@ -63,13 +63,7 @@ static void check_files(const char *dir, const char *path) {
     prompt p;
     prompt_open(&p, path);
     fore_request r;
-    fore_request_init(&r, s.model);
-    r.ids = p.ids;
-    r.id_count = p.n;
-    r.images = p.images;
-    r.image_count = p.image_count;
-    r.videos = p.videos;
-    r.video_count = p.video_count;
+    prompt_request(&r, s.model, &p);
     r.ignore_eos = true;
     r.max_tokens = 200;
     for (int i = 0; i < SETTING_COUNT; i++) {

@@ -145,11 +145,7 @@ static void test_random(void **state) {
         snprintf(path, sizeof path, "%s/golden_mm.safetensors", dirs[i]);
         prompt_open(&p, path);
         fore_request r;
-        fore_request_init(&r, s.model);
-        r.ids = p.ids;
-        r.id_count = p.n;
-        r.images = p.images;
-        r.image_count = p.image_count;
+        prompt_request(&r, s.model, &p);
         r.ignore_eos = true;
         r.max_tokens = 120;
         all_settings(s.session, &r);

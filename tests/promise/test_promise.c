@@ -41,13 +41,7 @@ static void compute(const char *dir, const prompt *p, way w, float temperature, 
     if (fore_session_new(model, &so, &session, &err)) fail_msg("%s", err.text);
     *o = (outcome){0};
     fore_request r;
-    fore_request_init(&r, model);
-    r.ids = p->ids;
-    r.id_count = p->n;
-    r.images = p->images;
-    r.image_count = p->image_count;
-    r.videos = p->videos;
-    r.video_count = p->video_count;
+    prompt_request(&r, model, p);
     r.prefill_chunk = w.chunk;
     r.ignore_eos = true;
     r.max_tokens = ANSWER;

@@ -36,11 +36,7 @@ static outcome compute(const fore_model *model, const prompt *p, way w) {
     outcome o = {0};
     if (fore_session_new(model, &so, &session, &err)) fail_msg("%s", err.text);
     fore_request r;
-    fore_request_init(&r, model);
-    r.ids = p->ids;
-    r.id_count = p->n;
-    r.images = p->images;
-    r.image_count = p->image_count;
+    prompt_request(&r, model, p);
     r.prefill_chunk = w.chunk;
     r.ignore_eos = true;
     r.max_tokens = ANSWER;

@@ -32,6 +32,16 @@ void prompt_open(prompt *p, const char *path) {
 
 void prompt_close(prompt *p) { golden_close(&p->g); }
 
+void prompt_request(fore_request *r, const fore_model *model, const prompt *p) {
+    fore_request_init(r, model);
+    r->ids = p->ids;
+    r->id_count = p->n;
+    r->images = p->images;
+    r->image_count = p->image_count;
+    r->videos = p->videos;
+    r->video_count = p->video_count;
+}
+
 unsigned char *timeline_bytes(const fore_session *s, size_t *size) {
     const fore_text_config *t = &s->model->network.config.text;
     size_t D = (size_t)t->head_dim, K = (size_t)t->num_key_value_heads, S = (size_t)s->state.length;

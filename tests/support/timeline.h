@@ -18,6 +18,8 @@ typedef struct prompt {
 
 void prompt_open(prompt *p, const char *path); /* fails the test when it cannot be opened */
 void prompt_close(prompt *p);
+/* A request as fore_request_init leaves it, with the prompt; borrows from it. */
+void prompt_request(fore_request *r, const fore_model *model, const prompt *p);
 
 /* Key/value rows in use, recurrent and convolution state; owned by the caller (free). */
 unsigned char *timeline_bytes(const fore_session *s, size_t *size);
