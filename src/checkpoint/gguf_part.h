@@ -11,6 +11,7 @@ typedef struct fore_gguf_family {
     bool moe;
     bool tiled;        /* value heads of linear layers: the first of each key head, then the second of each, ... */
     bool absolute;     /* norms that are zero-centred elsewhere hold the gain itself */
+    bool windows;      /* its towers are those of Qwen2.5-VL */
 } fore_gguf_family;
 
 struct fore_gguf_model {
