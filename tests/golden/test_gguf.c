@@ -25,7 +25,7 @@ static void test_blocks(void **state) {
     (void)state;
     static const uint32_t ids[] = {FORE_GGUF_TYPE_F32, FORE_GGUF_TYPE_F16, FORE_GGUF_TYPE_BF16, FORE_GGUF_TYPE_Q8_0, FORE_GGUF_TYPE_Q4_0,
                                    FORE_GGUF_TYPE_Q4_1, FORE_GGUF_TYPE_Q5_0, FORE_GGUF_TYPE_Q5_1, FORE_GGUF_TYPE_IQ4_NL, FORE_GGUF_TYPE_Q4_K,
-                                   FORE_GGUF_TYPE_Q5_K, FORE_GGUF_TYPE_Q6_K};
+                                   FORE_GGUF_TYPE_Q5_K, FORE_GGUF_TYPE_Q6_K, FORE_GGUF_TYPE_Q2_K, FORE_GGUF_TYPE_Q3_K, FORE_GGUF_TYPE_IQ4_XS};
     tensor_file *f = tensors_open(GGUF "types.safetensors");
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         const fore_gguf_type *type = fore_gguf_find_type(ids[i]);
@@ -53,12 +53,26 @@ static void test_blocks(void **state) {
                 assert_true(fmaf(affine[0], a.q[k], affine[1]) == reference[b * FORE_GGUF_GROUP + k]);
             }
         }
+        for (size_t b = 0; fore_gguf_part(type) && b < count / FORE_GGUF_SUPER; b++) {
+            fore_gguf_products p;
+            const size_t part = (size_t)fore_gguf_part(type);
+            assert_true(fore_gguf_unpack_products(type, (const unsigned char *)blocks.data + b * type->bytes, &p));
+            for (size_t k = 0; k < FORE_GGUF_SUPER; k++) {
+                float scale, bias;
+                fore_gguf_part_affine(type, &p, k / part, &scale, &bias);
+                assert_true(p.q[k] < 1 << fore_gguf_part_bits(type));
+                assert_true(fmaf(scale, p.q[k], bias) == reference[b * FORE_GGUF_SUPER + k]);
+            }
+        }
         free(ours);
     }
     tensors_close(f);
     unsigned char infinite[34] = {0, 0x7c};
     fore_gguf_affine a;
     assert_false(fore_gguf_unpack(fore_gguf_find_type(FORE_GGUF_TYPE_Q8_0), infinite, &a));
+    const unsigned char large[136] = {0, 0x60};
+    fore_gguf_products p;
+    assert_false(fore_gguf_unpack_products(fore_gguf_find_type(FORE_GGUF_TYPE_IQ4_XS), large, &p));
     infinite[1] = 0x60; /* 512 * 128 is too large for f16 */
     assert_false(fore_gguf_unpack(fore_gguf_find_type(FORE_GGUF_TYPE_Q8_0), infinite, &a));
 }
@@ -210,6 +224,8 @@ static int same_model(const char *checkpoint, const char *gguf, const char *mmpr
     assert_int_equal(left.rotary_dim, right.rotary_dim);
     assert_true(left.rope_theta == right.rope_theta && left.rms_norm_eps == right.rms_norm_eps);
     assert_memory_equal(left.mrope_section, right.mrope_section, sizeof left.mrope_section);
+    const fore_rope_scaling *x = &left.rope_scaling, *y = &right.rope_scaling;
+    assert_true(x->factor == y->factor && x->attention == y->attention && x->blend == y->blend && x->low == y->low && x->high == y->high);
     assert_int_equal(left.mrope_blocks, right.mrope_blocks);
     assert_int_equal(left.tie_word_embeddings, right.tie_word_embeddings);
     assert_int_equal(left.norm_topk_prob, right.norm_topk_prob);
@@ -278,7 +294,7 @@ static void test_super(void **state) {
     fore_gguf f;
     fore_error err = {0};
     if (fore_gguf_open(GGUF "super/model.gguf", &arena, &f, &err)) fail_msg("%s", err.text);
-    const fore_layer *l = &o.n.layers[0];
+    const fore_layer *l = &o.n.layers[0], *m = &o.n.layers[1];
     const struct {
         const char *name, *type;
         const fore_weight *w;
@@ -286,7 +302,10 @@ static void test_super(void **state) {
         fore_dtype dtype;
     } all[] = {{"blk.0.attn_q.weight", "Q5_K", &l->q_proj, 8, 32, FORE_DTYPE_U8},    {"blk.0.attn_k.weight", "Q6_K", &l->k_proj, 8, 16, FORE_DTYPE_I8},
                {"blk.0.ffn_gate.weight", "Q4_K", &l->gate_proj, 4, 32, FORE_DTYPE_U8}, {"blk.0.ffn_down.weight", "Q6_K", &l->down_proj, 8, 16, FORE_DTYPE_I8},
-               {"blk.0.ffn_up.weight", "Q5_K", &l->up_proj, 8, 32, FORE_DTYPE_U8}};
+               {"blk.0.ffn_up.weight", "Q5_K", &l->up_proj, 8, 32, FORE_DTYPE_U8},   {"blk.1.attn_q.weight", "Q2_K", &m->q_proj, 8, 16, FORE_DTYPE_F32},
+               {"blk.1.attn_k.weight", "Q3_K", &m->k_proj, 8, 16, FORE_DTYPE_I8},    {"blk.1.attn_v.weight", "IQ4_XS", &m->v_proj, 8, 32, FORE_DTYPE_U8},
+               {"blk.1.ffn_gate.weight", "Q2_K", &m->gate_proj, 8, 16, FORE_DTYPE_F32}, {"blk.1.ffn_down.weight", "Q3_K", &m->down_proj, 8, 16, FORE_DTYPE_I8},
+               {"blk.1.ffn_up.weight", "IQ4_XS", &m->up_proj, 8, 32, FORE_DTYPE_U8}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const fore_gguf_tensor *t = fore_gguf_find(&f, all[i].name);
         assert_non_null(t);

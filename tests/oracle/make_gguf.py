@@ -11,7 +11,7 @@ with model.gguf, and mmproj.gguf where it has a tower:
     q35moe vlmoe          without the tower, q35moe's draft head is inside
     q25                   Qwen2.5-VL, of a width at which biases of queries, keys and values do not follow each other in the file
     next q3moe            text alone
-    q3                    F32, queries, keys and values in one tensor
+    q3                    F32, queries, keys and values in one tensor, with biases; stretched rope
     apart                 q35 without its checkpoint: the draft head in a file of its own
     parts                 q35 in three files
     blocks moeblocks      q35 and q35moe in the types of 32 numbers a block
@@ -62,6 +62,7 @@ import gguf
 VOCAB = 320
 IDS = g.ids_for(VOCAB)
 ROPE = dict(mrope_interleaved=True, mrope_section=[2, 1, 1], partial_rotary_factor=0.25, rope_theta=10000000, rope_type="default")
+YARN = dict(rope_type="yarn", factor=2.5, original_max_position_embeddings=512, beta_fast=24, beta_slow=2, attention_factor=0.9)
 
 
 def tokenizer(d, cut="qwen35"):
@@ -175,10 +176,10 @@ def models():
                              mlp_only_layers=[], norm_topk_prob=True, shared_expert_intermediate_size=32), torch.bfloat16, ["--no-mtp"]),
         ("q3moe", text_config("Qwen3MoeForCausalLM", "qwen3_moe", **EXPERTS, tie_word_embeddings=True, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True,
                               sliding_window=None, use_sliding_window=False, num_hidden_layers=1), torch.bfloat16, []),
-        ("q3", text_config("Qwen3ForCausalLM", "qwen3", num_hidden_layers=1, tie_word_embeddings=True, sliding_window=None, use_sliding_window=False), torch.float32,
-         ["--fuse-qkv"]),
+        ("q3", text_config("Qwen3ForCausalLM", "qwen3", num_hidden_layers=1, tie_word_embeddings=True, sliding_window=None, use_sliding_window=False,
+                           attention_bias=True, rope_scaling=YARN), torch.float32, ["--fuse-qkv"]),
         ("super", text_config("Qwen3ForCausalLM", "qwen3", hidden_size=256, intermediate_size=256, num_attention_heads=4, head_dim=64,
-                              num_hidden_layers=1, tie_word_embeddings=True, sliding_window=None, use_sliding_window=False), torch.bfloat16, []),
+                              num_hidden_layers=2, tie_word_embeddings=True, sliding_window=None, use_sliding_window=False), torch.bfloat16, []),
     ]
     for number, (name, cfg, stored, flags) in enumerate(text):
         d = OUT / name
@@ -221,7 +222,10 @@ def variants():
     pack(OUT / "q35moe" / "model.gguf", OUT / "moeblocks" / "model.gguf", "q8_0",
          ["ffn_gate_exps=q4_0", "ffn_up_exps=q5_1", "ffn_down_exps=q4_1", "ssm_out=q5_0"])
     d = OUT / "super"
-    pack(d / "model.gguf", d / "packed.gguf", "q4_k", ["attn_q=q5_k", "attn_k=q6_k", "ffn_down=q6_k", "ffn_up=q5_k"])
+    second = {"attn_q": "q2_k", "attn_k": "q3_k", "attn_v": "iq4_xs", "attn_output": "q3_k", "ffn_gate": "q2_k", "ffn_up": "iq4_xs",
+              "ffn_down": "q3_k"}
+    pack(d / "model.gguf", d / "packed.gguf", "q4_k", [f"blk.1.{k}={v}" for k, v in second.items()] +
+         ["attn_q=q5_k", "attn_k=q6_k", "ffn_down=q6_k", "ffn_up=q5_k"])
     os.replace(d / "packed.gguf", d / "model.gguf")
     (d / "model.safetensors").unlink()
     t = OUT / "tokenizer"
@@ -235,7 +239,7 @@ def variants():
 def types():
     rng = np.random.default_rng(11)
     tensors = {}
-    for name in ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL", "Q4_K", "Q5_K", "Q6_K"):
+    for name in ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL", "Q4_K", "Q5_K", "Q6_K", "Q2_K", "Q3_K", "IQ4_XS"):
         kind = gguf.GGMLQuantizationType[name]
         block, size = gguf.GGML_QUANT_SIZES[kind]
         count = 8 if block > 1 else 256
@@ -245,8 +249,10 @@ def types():
             blocks = rng.standard_normal(count).astype(np.float32).view(np.uint8).reshape(count, 4)
         elif block == 1:
             blocks[:, 1] &= 0xBF  # finite
-        elif name == "Q6_K":
+        elif name in ("Q6_K", "Q3_K"):
             blocks[:, -2:] = half[:, :2]
+        elif name == "Q2_K":
+            blocks[:, -4:] = half
         else:
             n = 4 if name in ("Q4_1", "Q5_1", "Q4_K", "Q5_K") else 2
             blocks[:, :n] = half[:, :n]

@@ -7,8 +7,9 @@ For each seed from FIRST to LAST - 1: a checkpoint as try_random.py makes them, 
 the type that it is stored in; then the greatest difference of the two ways' logits over the greatest logit, which is 0 but for linear
 layers, some of whose weights another exp has made. With LLAMA_QUANTIZE the text model is packed in blocks of random types as well, and
 compared with their dequantised values (the gguf package's) in another GGUF file. Passed checkpoints are deleted, others stay as
-FOLDER/SEED. Exits with 1 if any differs. What GGUF's metadata does not hold is left out: mscale and truncate of yarn, full attention of
-other blocks of Qwen2.5-VL's tower than every n-th, windows of other sizes than the published.
+FOLDER/SEED. Exits with 1 if any differs. What the converter does not hold is left out: mscale and truncate of yarn, weights of experts
+that are not normed, dense layers among those with experts, full attention of other blocks of Qwen2.5-VL's tower than every n-th, windows
+of other sizes than the published. Draft heads are those of make_gguf.py.
 """
 import json, os, random, shutil, subprocess, sys
 from pathlib import Path
@@ -52,10 +53,16 @@ def tokenizer(folder, vocab, cut):
         json.dump(dict(tokenizer_class="PreTrainedTokenizerFast", eos_token="<|endoftext|>"), f)
 
 
-def holdable(r, text, vision):
+def holdable(r, family, text, vision):
     """What the metadata can say of it."""
     for name in ("mscale", "mscale_all_dim", "truncate"):
         text["rope_parameters"].pop(name, None)
+    if "norm_topk_prob" in text:
+        text["norm_topk_prob"] = True
+    if "mlp_only_layers" in text:
+        text.update(mlp_only_layers=[], decoder_sparse_step=1)
+    if vision and family == "qwen2_5_vl":  # one of fewer blocks is too much for the converter's names
+        vision["depth"] = max(vision["depth"], 3)
     if vision and "fullatt_block_indexes" in vision:
         every = r.randint(1, vision["depth"])
         vision.update(window_size=112, tokens_per_second=2, fullatt_block_indexes=list(range(every - 1, vision["depth"], every)))
@@ -65,7 +72,7 @@ def make(folder, seed, families):
     r = random.Random(seed)
     family = r.choice(families)
     c, text, vision = t.config(r, family)
-    holdable(r, text, vision)
+    holdable(r, family, text, vision)
     shutil.rmtree(folder, ignore_errors=True)
     cls = getattr(transformers, t.CLASSES[family])
     model = cls(cls.config_class(**{k: v for k, v in c.items() if k != "model_type"})).eval()
@@ -124,7 +131,7 @@ def run(program, source, quantize, folder, seed, families):
     for more in [[]] + [["--mmproj"]] * bool(vision):
         out = folder + ("/mmproj.gguf" if more else "/model.gguf")
         done = subprocess.run([sys.executable, str(HERE / "make_gguf.py"), folder, source, "--convert", cut, folder, "--outfile", out,
-                               "--outtype", name, *more], capture_output=True, text=True)
+                               "--outtype", name, *more, *["--no-mtp"] * (t.linear_family(family) and not more)], capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError("the converter: " + (done.stderr.strip().splitlines() or ["?"])[-1])
     tower = ["--mmproj", folder + "/mmproj.gguf"] if vision else []
