@@ -184,7 +184,7 @@ fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore
     if (!s) {
         const fore_text_config *t = &out->config.text;
         float *inv_freq = fore_arena_alloc(&out->arena, (size_t)t->rotary_dim / 2, sizeof *inv_freq);
-        if (inv_freq) fore_rope_text_frequencies(t, inv_freq);
+        if (inv_freq) out->rope_attention = fore_rope_text_frequencies(t, inv_freq);
         out->inv_freq = inv_freq;
         if (!inv_freq) s = fore_fail_nomem(err, "rope frequencies");
     }
