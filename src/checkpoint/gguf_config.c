@@ -168,13 +168,6 @@ static void put_rope(builder *b) {
     b->object = outer;
 }
 
-static bool has_attention_bias(const fore_gguf_model *m) {
-    for (int i = 0; i < m->layers; i++)
-        if (!fore_gguf_layer_tensor(m, i, "ssm_a") && (fore_gguf_layer_tensor(m, i, "attn_q.bias") || fore_gguf_layer_tensor(m, i, "attn_qkv.bias")))
-            return true;
-    return false;
-}
-
 static void put_text_model(builder *b) {
     const fore_gguf_model *m = b->m;
     const fore_gguf_tensor *embedding = fore_gguf_text_tensor(m, "token_embd.weight");
@@ -194,7 +187,7 @@ static void put_text_model(builder *b) {
         if (heads->valuedouble >= 1) put_number(b, "head_dim", floor(hidden->valuedouble / heads->valuedouble));
     }
     need_arch(b, "attention.layer_norm_rms_epsilon", "rms_norm_eps");
-    put_bool(b, "attention_bias", has_attention_bias(m));
+    put_bool(b, "attention_bias", fore_gguf_some_layer(m, "attn_q.bias") || fore_gguf_some_layer(m, "attn_qkv.bias"));
     if (m->family->moe) put_experts(b);
     else need_arch(b, "feed_forward_length", "intermediate_size");
     if (m->family->absolute) put_linear(b);
@@ -310,7 +303,8 @@ fore_status fore_gguf_config_read(const fore_gguf_model *m, fore_arena *arena, f
     if (s) return s;
     out->architecture = fore_arena_copy(arena, m->family->architecture, strlen(m->family->architecture));
     if (!out->architecture) return fore_fail_nomem(err, "a model's settings");
-    if (out->text.linear_by_key_head) out->text.linear_by_key_head = fore_gguf_layer_tensor(m, 0, "ssm_in.weight") != NULL;
+    if (m->family->absolute) out->text.zero_centred_norms = false;
+    if (out->text.linear_by_key_head) out->text.linear_by_key_head = fore_gguf_some_layer(m, "ssm_in.weight");
     return FORE_OK;
 }
 

@@ -196,6 +196,12 @@ const fore_gguf_tensor *fore_gguf_layer_tensor(const fore_gguf_model *m, int lay
     return fore_gguf_text_tensor(m, full);
 }
 
+bool fore_gguf_some_layer(const fore_gguf_model *m, const char *name) {
+    for (int i = 0; i < m->layers; i++)
+        if (fore_gguf_layer_tensor(m, i, name)) return true;
+    return false;
+}
+
 static fore_status find_family(fore_gguf_model *m, fore_error *err) {
     const char *name = NULL;
     size_t size = 0;

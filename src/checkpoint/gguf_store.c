@@ -219,7 +219,7 @@ static bool give_linear(maker *k, const fore_gguf_tensor *t, const char *prefix,
         return true;
     }
     if (strcmp(rest, "ssm_ba.weight") || !per) return false;
-    if (fore_gguf_layer_tensor(m, 0, "ssm_in.weight")) { /* the whole layer as it was */
+    if (fore_gguf_some_layer(m, "ssm_in.weight")) { /* the whole layer as it was */
         give(k, t, "%slinear_attn.in_proj_ba.weight", prefix);
         return true;
     }

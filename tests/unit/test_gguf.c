@@ -108,6 +108,21 @@ static void test_good(void **state) {
     if (open_all(scratch_path(&dir, "good.gguf"), scratch_path(&dir, "mmproj.gguf"), &err)) fail_msg("%s", err.text);
 }
 
+/* The files hold gains, also where no convolution's axes tell. */
+static void test_norms(void **state) {
+    (void)state;
+    fore_error err = {0};
+    fore_arena arena = {0};
+    fore_config config;
+    fore_gguf_model *m;
+    scratch_write(&dir, "good.gguf", good, good_size);
+    if (fore_gguf_model_open(scratch_path(&dir, "good.gguf"), NULL, &m, &err) || fore_gguf_config_read(m, &arena, &config, &err)) fail_msg("%s", err.text);
+    assert_false(config.text.zero_centred_norms);
+    assert_false(config.text.attention_bias);
+    fore_gguf_model_close(m);
+    fore_arena_free(&arena);
+}
+
 static void test_head(void **state) {
     (void)state;
     refuse(0, "GGUG", 4, FORE_ERR_FORMAT, "not a GGUF file");
@@ -348,7 +363,7 @@ static void test_pixels(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),  cmocka_unit_test(test_head),    cmocka_unit_test(test_truncated), cmocka_unit_test(test_values),
+        cmocka_unit_test(test_good),  cmocka_unit_test(test_norms), cmocka_unit_test(test_head),    cmocka_unit_test(test_truncated), cmocka_unit_test(test_values),
         cmocka_unit_test(test_kinds), cmocka_unit_test(test_tensors), cmocka_unit_test(test_files),     cmocka_unit_test(test_open),
         cmocka_unit_test(test_pixels), cmocka_unit_test(test_windows),
     };
