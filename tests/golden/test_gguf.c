@@ -225,7 +225,9 @@ static int same_model(const char *checkpoint, const char *gguf, const char *mmpr
     assert_true(left.rope_theta == right.rope_theta && left.rms_norm_eps == right.rms_norm_eps);
     assert_memory_equal(left.mrope_section, right.mrope_section, sizeof left.mrope_section);
     const fore_rope_scaling *x = &left.rope_scaling, *y = &right.rope_scaling;
-    assert_true(x->factor == y->factor && x->attention == y->attention && x->blend == y->blend && x->low == y->low && x->high == y->high);
+    assert_true(x->factor == y->factor && x->attention_factor == y->attention_factor && x->yarn == y->yarn);
+    assert_true(x->beta_fast == y->beta_fast && x->beta_slow == y->beta_slow);
+    assert_int_equal(x->original_max_position_embeddings, y->original_max_position_embeddings);
     assert_int_equal(left.mrope_blocks, right.mrope_blocks);
     assert_int_equal(left.tie_word_embeddings, right.tie_word_embeddings);
     assert_int_equal(left.norm_topk_prob, right.norm_topk_prob);
