@@ -8,7 +8,7 @@
 #include "kernels/quant.h"
 #include "model/forms.h"
 
-enum { NAME = 256 };
+enum { NAME = 256, NEIGHBOURS = 8 }; /* NEIGHBOURS: matrices among which inputs may be shared */
 
 /* Where a matrix lies in the file: one tensor, the three of a quantised one, or those of another form. */
 typedef struct stored {
@@ -109,6 +109,24 @@ static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const 
     }
 }
 
+/* The order of a matrix' inputs; matrices that have the same one share it, so that inputs are put in order once for all of them. */
+static void find_order(fore_binder *b, fore_form_matrix *m) {
+    int32_t *order = fore_arena_alloc(b->arena, m->K, sizeof *order);
+    if (!order) {
+        b->status = fore_fail_nomem(b->err, "the order of a matrix' inputs");
+        return;
+    }
+    m->form->order(m, order);
+    m->order = order;
+    const fore_panels *p = b->panels;
+    for (size_t i = p->count; i > 0 && p->count - i < NEIGHBOURS; i--) {
+        const fore_form_matrix *other = p->jobs[i - 1].from;
+        if (!other || !other->order || other->K != m->K || memcmp(other->order, order, m->K * sizeof *order)) continue;
+        m->order = other->order;
+        return;
+    }
+}
+
 /* A matrix in one of the forms; out->from stays NULL when it is in none. */
 static void find_form(fore_binder *b, const fore_entry *e, int dims, const uint64_t *shape, stored *out) {
     fore_form_matrix m;
@@ -132,6 +150,7 @@ static void find_form(fore_binder *b, const fore_entry *e, int dims, const uint6
         *kept = m;
         out->data = e;
         out->from = kept;
+        if (m.ordered) find_order(b, kept);
     }
 }
 

@@ -197,6 +197,51 @@ static void test_wide_scales(void **state) {
     }
 }
 
+/* Columns that are not in the order of their groups: panels in that order, and floats where groups are not of one size. */
+static void test_order(void **state) {
+    (void)state;
+    enum { N = 32, K = 64 };
+    const fore_stored_settings settings = {.bits = 4, .zeros_less_one = true};
+    for (int even = 0; even < 2; even++) {
+        kit k;
+        fore_error err = {0};
+        fore_store *stores[2] = {NULL, NULL};
+        fore_form_matrix m[2];
+        int32_t groups[K], order[K];
+        for (int c = 0; c < K; c++) groups[c] = even ? (c * 37 + c / 8) % K % 2 : c % 3 == 0;
+        int count = 0;
+        for (int c = 0; c < K; c++) count += groups[c];
+        assert_int_equal(count == K / 2, even);
+        kit_open(&k);
+        const unsigned char *scales = tensor(&k, "gptq4.scales")->data;
+        tensor(&k, "gptq4.g_idx")->data = groups;
+        if (fore_store_open_file(EXTRA, &stores[0], &err) || fore_tensors_write(scratch_path(&k.s, "x.safetensors"), k.t, k.count, &err) ||
+            fore_store_open_file(scratch_path(&k.s, "x.safetensors"), &stores[1], &err))
+            fail_msg("%s", err.text);
+        for (int i = 0; i < 2; i++) read_matrix(stores[i], "gptq4", &settings, &m[i]);
+        assert_true(m[0].bits == 4 && !m[0].ordered && m[1].bits == (even ? 4 : 0) && m[1].ordered == even);
+        for (int c = 0; c < K; c++) order[c] = c;
+        if (even) {
+            m[1].form->order(&m[1], order);
+            for (int c = 1; c < K; c++) assert_true(groups[order[c]] == c / 32 && (c % 32 == 0 || order[c] > order[c - 1]));
+            m[1].order = order;
+        }
+        float *plain = rows_of(&m[0], 0, N), *have = rows_of(&m[1], 0, N);
+        for (int n = 0; n < N; n++)
+            for (int c = 0; c < K; c++) {
+                int from = order[c]; /* the zeros of this matrix are all the same */
+                float scale = fore_load_f16(scales + 2 * (from / 32 * N + n)), want = fore_load_f16(scales + 2 * (groups[from] * N + n));
+                want *= plain[n * K + from] / scale;
+                if (have[n * K + c] != want) fail_msg("[%d,%d]: %a, not %a", n, c, (double)have[n * K + c], (double)want);
+            }
+        free(plain);
+        free(have);
+        fore_store_close(stores[0]);
+        fore_store_close(stores[1]);
+        kit_close(&k);
+    }
+}
+
 /* Blocks of GGUF whose columns lie in another order: in whole blocks, in whole groups, and in less. */
 static void test_turned_blocks(void **state) {
     (void)state;
@@ -527,7 +572,7 @@ static void test_transposed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values), cmocka_unit_test(test_wide_scales), cmocka_unit_test(test_turned_blocks),  cmocka_unit_test(test_fp8_values), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_values), cmocka_unit_test(test_wide_scales), cmocka_unit_test(test_turned_blocks), cmocka_unit_test(test_order),  cmocka_unit_test(test_fp8_values), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_numbers), cmocka_unit_test(test_fused),      cmocka_unit_test(test_transposed),
     };
     return cmocka_run_group_tests_name("model/forms", tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Experts that are quantised in groups of two sizes, in scales of several kinds: what each would give alone, to the bit, in calls
- * of any number of rows, by any number of threads and every kernel set. */
+/* Experts that are quantised in groups of several sizes, with scales of several kinds and inputs in orders of their own: what each
+ * would give alone, to the bit, in calls of any number of rows, by any number of threads and every kernel set. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +18,7 @@ typedef struct experts_test {
     fore_layer layer;
     float router[E * C], x[T * C];
     fore_weight each[3][E]; /* gate, up, down */
+    int32_t orders[3][C];
     uint64_t seed;
 } experts_test;
 
@@ -68,6 +69,16 @@ static void make(experts_test *t) {
     for (int k = 0; k < 3; k++)
         for (int e = 0; e < E; e++)
             t->each[k][e] = matrix(t, forms[k][e % 3].bits, forms[k][e % 3].group, forms[k][e % 3].dtype, k == 2 ? C : I, k == 2 ? I : C);
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < C; i++) t->orders[k][i] = (i * (2 * k + 3) + k) % C;
+        t->each[k][1].order = t->orders[k];      /* each its own */
+        if (k < 2) t->each[k][4].order = t->orders[0]; /* the same for two */
+    }
+    t->each[1][5].order = t->orders[1]; /* one has, the other not */
+    float *floats = malloc(sizeof *floats * I * C); /* and one that is not quantised */
+    for (int i = 0; i < I * C; i++) floats[i] = real(t) / 16;
+    free((void *)t->each[0][2].data);
+    t->each[0][2] = (fore_weight){.data = floats, .dtype = FORE_DTYPE_F32, .N = I, .K = C};
     t->layer.expert_gate.each = t->each[0];
     t->layer.expert_up.each = t->each[1];
     t->layer.expert_down.each = t->each[2];
@@ -79,7 +90,13 @@ static void product(const fore_kern *ref, const fore_weight *w, const float *x, 
     float scale[C / 16], sum[C / 16];
     const fore_qrows rows = {q, scale, sum, C, C / 16};
     const fore_qweight panels = fore_weight_quantised(w);
-    ref->quantize_rows(&rows, x, C, 1, w->K, w->group);
+    float in_order[C];
+    for (int k = 0; k < C; k++) in_order[k] = w->order ? x[w->order[k]] : x[k];
+    if (!w->bits) {
+        ref->mm_f32(y, C, x, C, w->data, 1, 0, w->N, C);
+        return;
+    }
+    ref->quantize_rows(&rows, in_order, C, 1, w->K, w->group);
     (w->bits == 4 ? ref->mm_q4 : ref->mm_q8)(y, C, &rows, &panels, 1, 0, w->N);
 }
 
@@ -108,7 +125,7 @@ static void define(const experts_test *t, const fore_kern *ref, float *y) {
     }
 }
 
-static void two_sizes(void **state) {
+static void inputs_differ(void **state) {
     (void)state;
     static experts_test t;
     static float want[T * C], have[T * C];
@@ -140,6 +157,6 @@ static void two_sizes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(two_sizes)};
-    return cmocka_run_group_tests_name("experts in groups of two sizes", tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(inputs_differ)};
+    return cmocka_run_group_tests_name("experts that take their inputs differently", tests, NULL, NULL);
 }
