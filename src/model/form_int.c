@@ -17,7 +17,6 @@
  * panels do not have or that are not of one size) as floats in F32. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/half.h"
@@ -263,14 +262,14 @@ static void unpack_columns(const fore_form_matrix *m, size_t n, size_t k0, size_
 /* ---- what it becomes --------------------------------------------------------------------------------------------- */
 
 /* Whether every group has as many columns, as those of panels must. */
-static fore_status check_groups(fore_form_matrix *m, size_t groups, fore_error *err) {
-    uint32_t *count = calloc(groups, sizeof *count);
-    if (!count) return fore_fail_nomem(err, "the sizes of groups");
+static bool groups_are_even(const fore_form_matrix *m, size_t groups) {
+    enum { MOST = 4096 }; /* of 32 columns: those of a matrix far wider than there are */
+    uint32_t count[MOST] = {0};
+    if (groups > MOST) return false;
     for (size_t k = 0; k < m->K; k++) count[load_word(m->part[ORDER], k)]++;
-    m->ordered = true;
-    for (size_t g = 0; g < groups; g++) m->ordered = m->ordered && count[g] == (uint32_t)m->own[GROUP];
-    free(count);
-    return FORE_OK;
+    for (size_t g = 0; g < groups; g++)
+        if (count[g] != (uint32_t)m->own[GROUP]) return false;
+    return true;
 }
 
 /* Keeps the order of columns where it is not that of neighbours. */
@@ -293,7 +292,8 @@ static fore_status read_order(fore_form_matrix *m, const tensors *t, fore_error 
         if (load_word(e, k) >= t->groups)
             return fore_fail(err, FORE_ERR_FORMAT, "%s: column %zu is of group %u, there are %zu", e->name, k, load_word(e, k), t->groups);
     m->part[ORDER] = e;
-    return check_groups(m, t->groups, err);
+    m->ordered = groups_are_even(m, t->groups);
+    return FORE_OK;
 }
 
 /* Whether -scale * zero is a number of the scale's type for every group: of a power of two only the exponent differs. */
