@@ -7,10 +7,12 @@ For each seed from FIRST to LAST - 1: a checkpoint as try_random.py makes them, 
 the type that it is stored in; then the greatest difference of the two ways' logits over the greatest logit, which is 0 but for linear
 layers, some of whose weights another exp has made. With LLAMA_QUANTIZE the text model is packed in blocks of a random type as well, and
 compared with their dequantised values (the gguf package's) in another GGUF file: activations are rounded where weights are in panels, so
-that the median row may differ by some percent, and by more where that picks other experts: such differences are shown, not judged. Passed checkpoints are deleted, others stay as
-FOLDER/SEED. Exits with 1 if any differs. What the converter does not hold is left out: mscale and truncate of yarn, weights of experts
-that are not normed, dense layers among those with experts, full attention of other blocks of Qwen2.5-VL's tower than every n-th, windows
-of other sizes than the published. Draft heads are those of make_gguf.py.
+that the median row may differ by some percent, and by more where other experts are picked; the latter is shown, not judged. Passed
+checkpoints are deleted, others stay as FOLDER/SEED. Exits with 1 if any differs.
+
+What the converter does not hold is left out: mscale and truncate of yarn, weights of experts that are not normed, dense layers among
+those with experts, full attention of other blocks of Qwen2.5-VL's tower than every n-th, windows of other sizes than the published.
+Draft heads are make_gguf.py's.
 """
 import json, os, random, shutil, subprocess, sys
 from pathlib import Path
