@@ -240,6 +240,28 @@ static void put_at(unsigned char *file, size_t size, const char *text, size_t be
     fail_msg("the seed has no %s", text);
 }
 
+/* The blocks of two that look at all of a frame, where every so many do: a bit each. */
+static int full_blocks(const unsigned char *vision, size_t size, uint32_t every) {
+    unsigned char *file = malloc(size);
+    memcpy(file, vision, size);
+    put_at(file, size, "clip.vision.n_wa_pattern", 24 + 4, &every, 4);
+    scratch_write(&dir, "w-other.gguf", file, size);
+    free(file);
+    fore_error err = {0};
+    fore_arena arena = {0};
+    fore_config config;
+    fore_gguf_model *m;
+    if (fore_gguf_model_open(scratch_path(&dir, "w.gguf"), scratch_path(&dir, "w-other.gguf"), &m, &err) || fore_gguf_config_read(m, &arena, &config, &err))
+        fail_msg("%s", err.text);
+    const fore_vision_config *v = &config.vision;
+    assert_true(v->gated && v->depth == 2 && v->window_size == 112 && v->tokens_per_second == 2);
+    int all = v->full_attention[0] | v->full_attention[1] << 1;
+    fore_gguf_model_close(m);
+    fore_arena_free(&arena);
+    assert_int_equal(remove(scratch_path(&dir, "w-other.gguf")), 0);
+    return all;
+}
+
 /* Qwen2.5-VL's tower: what it must say and have, and which text models it goes with. */
 static void test_windows(void **state) {
     (void)state;
@@ -280,6 +302,10 @@ static void test_windows(void **state) {
         scratch_write(&dir, "w-bad.gguf", bad, rest);
         expect(open_all(scratch_path(&dir, "w.gguf"), scratch_path(&dir, "w-bad.gguf"), &err), &err, cases[i].want, cases[i].part);
     }
+    assert_int_equal(full_blocks(vision, rest, 0), 3); /* no windows */
+    assert_int_equal(full_blocks(vision, rest, 1), 3);
+    assert_int_equal(full_blocks(vision, rest, 2), 2);
+    assert_int_equal(full_blocks(vision, rest, 8), 0);
     const char *const gone[] = {"w.gguf", "w-mmproj.gguf", "w-bad.gguf"};
     for (int i = 0; i < 3; i++) assert_int_equal(remove(scratch_path(&dir, gone[i])), 0);
     free(bad);
