@@ -5,7 +5,7 @@
 
 For each seed from FIRST to LAST - 1: a checkpoint as try_random.py makes them, with a tokenizer, converted by LLAMA_CPP's converter to
 the type that it is stored in; then the greatest difference of the two ways' logits over the greatest logit, which is 0 but for linear
-layers, some of whose weights another exp has made. With LLAMA_QUANTIZE the text model is packed in blocks of a random type as well, and
+layers, some of whose weights another exp has made (and whose norms the converter rounds to f16 where the checkpoint is so stored). With LLAMA_QUANTIZE the text model is packed in blocks of a random type as well, and
 compared with their dequantised values (the gguf package's) in another GGUF file: activations are rounded where weights are in panels, so
 that the median row may differ by some percent, and by more where other experts are picked; the latter is shown, not judged. Passed
 checkpoints are deleted, others stay as FOLDER/SEED. Exits with 1 if any differs.
@@ -141,7 +141,7 @@ def run(program, source, quantize, folder, seed, families):
     note = f"{name}, {text['rope_parameters']['rope_type']} rope" + (", biases" if text.get("attention_bias") else "")
     expected, got = logits(program, folder, pictures, folder), logits(program, folder, pictures, *files, *tower)
     difference = float(np.abs(got - expected).max() / np.abs(expected).max())
-    good = difference <= (1e-5 if t.linear_family(family) else 0)
+    good = difference <= (0 if not t.linear_family(family) else 5e-3 if stored == torch.float16 else 1e-5)
     note = f"{difference:.1e} ({note}"
     if quantize:
         kind = r.choice(TYPES)
