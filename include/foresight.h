@@ -480,15 +480,16 @@ typedef struct fore_quantize_options {
 /* A matrix of the checkpoint. */
 typedef struct fore_quantized {
     const char *name;  /* of the module, as in the output */
-    int bits, group;   /* 0: as it was */
-    const char *why;   /* why it is as it was; "" when it is quantised */
+    int bits, group;   /* 0: in floats, as it was or as its form stands for */
+    bool copied;       /* with bits: the source's own integers, scales and biases */
+    const char *why;   /* why it is in floats; "" when it is not */
     uint64_t weights;
     double error; /* root of the mean square of the difference, relative to that of the weights */
 } fore_quantized;
 
 typedef struct fore_quantize_report {
     const fore_quantized *modules; /* [count], in the order of the files */
-    size_t count, quantized;       /* quantized: those with bits */
+    size_t count, quantized, copied; /* quantized: those with bits that are not copied */
     double mean_error;             /* of the quantised ones, each weighing the same */
     uint64_t source_bytes, bytes;  /* of all tensors */
     int files, files_kept;         /* weight files, and how many of them an earlier, interrupted run had finished */
@@ -504,6 +505,23 @@ FORE_API void fore_quantize_options_init(fore_quantize_options *options, int bit
 FORE_API fore_status fore_quantize(const char *source, const char *out, const fore_quantize_options *options,
                                    fore_quantize_report **report, fore_error *err);
 FORE_API void fore_quantize_report_free(fore_quantize_report *report);
+
+typedef struct fore_convert_options {
+    fore_quantize_options quantize; /* bits 0: as below; head_bits and mtp_bits 0: as bits */
+    bool exact;         /* no weight is changed: what would be quantised becomes floats */
+    bool dry_run;       /* looks and reports, writes nothing */
+    const char *mmproj; /* as in fore_model_options */
+} fore_convert_options;
+
+FORE_API void fore_convert_options_init(fore_convert_options *options);
+/* Makes a checkpoint such as fore_quantize makes, from a source in any form that fore_model_open opens: a folder, or GGUF files, whose
+ * metadata become the files around the weights. With bits every matrix that fore_quantize would quantise is, from what its form
+ * stands for. Without, matrices of integers in groups of neighbours keep them, with scales and biases in as many bits as hold them;
+ * those in other integers are quantised at 8 bits; floats and FP8 at 4, unless other matrices of the source are in integers: then
+ * floats stay, and FP8 becomes 8 bits. `out` as for fore_quantize, and not inside the source; there is nothing in it, nor is it made,
+ * when the failure is one of the source or of room on the disk. Stages "convert" and "finish". options may be NULL. */
+FORE_API fore_status fore_convert(const char *source, const char *out, const fore_convert_options *options,
+                                  fore_quantize_report **report, fore_error *err);
 
 /* ---- a vision tower for a checkpoint that lost it ---------------------------------------------------------------- */
 

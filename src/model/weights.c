@@ -114,6 +114,12 @@ static void find_norms(const fore_binder *b, const fore_text_config *t, fore_net
     }
 }
 
+/* Files that were made of GGUF files have the projections of linear layers apart, whatever the family's own have. */
+static void find_projections(const fore_binder *b, fore_text_config *t) {
+    for (int i = 0; i < t->num_hidden_layers && t->linear_by_key_head; i++)
+        if (!t->full_attention[i] && fore_bind_find(b, "layers.%d.linear_attn.in_proj_qkv.weight", i)) t->linear_by_key_head = false;
+}
+
 static fore_status bind_text(fore_network *n, fore_error *err) {
     const fore_text_config *t = &n->config.text;
     const char *prefix = find_prefix(n->store, TEXT_PREFIXES, COUNT(TEXT_PREFIXES), "embed_tokens.weight");
@@ -126,6 +132,7 @@ static fore_status bind_text(fore_network *n, fore_error *err) {
     n->layers = fore_arena_alloc(&n->arena, (size_t)t->num_hidden_layers, sizeof *n->layers);
     if (!n->layers) return fore_fail_nomem(err, "the layer table");
     find_norms(&b, t, n);
+    find_projections(&b, &n->config.text);
     float plus = n->norms_absolute ? 0 : 1;
     fore_bind_matrix(&b, &n->embed, t->vocab_size, C, "embed_tokens.weight");
     fore_bind_vector(&b, &n->norm, C, plus, "norm.weight");

@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from safetensors.torch import load_file
+from safetensors.torch import load_file as load_torch, save_file
+from safetensors.numpy import load_file
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 import try_random as t
@@ -71,6 +72,16 @@ def holdable(r, family, text, vision):
         vision.update(window_size=112, tokens_per_second=2, fullatt_block_indexes=list(range(every - 1, vision["depth"], every)))
 
 
+def as_published(folder):
+    """Experts of Qwen3-VL with both axes the other way round, as the hub has them and the converter takes them."""
+    for path in Path(folder).glob("*.safetensors"):
+        tensors = load_torch(path)
+        for name in tensors:
+            if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+                tensors[name] = tensors[name].transpose(1, 2).contiguous()
+        save_file(tensors, path, metadata={"format": "pt"})
+
+
 def make(folder, seed, families):
     r = random.Random(seed)
     family = r.choice(families)
@@ -82,6 +93,8 @@ def make(folder, seed, families):
     t.weights(model, seed)
     stored = r.choice([torch.float32, torch.bfloat16, torch.float16, torch.bfloat16])
     model.to(stored).save_pretrained(folder, max_shard_size=r.choice(["400KB", "5GB"]))
+    if family == "qwen3_vl_moe":
+        as_published(folder)
     if vision:
         with open(folder + "/preprocessor_config.json", "w") as f:
             json.dump(dict(patch_size=vision["patch_size"], temporal_patch_size=2, merge_size=2, min_pixels=1024, max_pixels=1 << 20,
@@ -100,7 +113,7 @@ def logits(program, folder, pictures, *model):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise ValueError(done.stderr.strip())
-    return load_file(folder + "/logits.safetensors")["logits"].numpy()
+    return load_file(folder + "/logits.safetensors")["logits"]
 
 
 def plain(source, path, out):
