@@ -232,14 +232,16 @@ static void test_tokenizer(void **state) {
     fore_error err = {0};
     fore_arena arena = {0};
     fore_gguf_model *m;
-    cJSON *file, *config;
+    cJSON *config = NULL;
+    char *made = NULL;
+    fore_tokenizer_source source;
     fore_tokenizer *ours, *theirs;
-    if (fore_gguf_model_open(GGUF "tokenizer/model.gguf", NULL, &m, &err) || fore_gguf_tokenizer_trees(m, &file, &config, &err) ||
-        fore_tokenizer_make(&(fore_tokenizer_source){.file = file, .config = config}, &ours, &err) ||
-        fore_tokenizer_open("models/tiny", &theirs, &err))
+    size_t size = 0;
+    if (fore_gguf_model_open(GGUF "tokenizer/model.gguf", NULL, &m, &err) || fore_gguf_tokenizer_text(m, &made, &size, &config, &err)) fail_msg("%s", err.text);
+    source = (fore_tokenizer_source){.config = config};
+    if (fore_tokenizer_parse(made, size, "made", &source, &err) || fore_tokenizer_make(&source, &ours, &err) || fore_tokenizer_open("models/tiny", &theirs, &err))
         fail_msg("%s", err.text);
     assert_int_equal(fore_tokenizer_size(ours), fore_tokenizer_size(theirs));
-    size_t size;
     char *text = read_file("README.md", &size);
     static const char *const more[] = {"<|im_start|>user\nWhat colour?<|im_end|>\n<think>\n\n</think>", "a  b\t c\r\n\r\n  d", "e\xcc\x81 \xe2\x84\xab \xf0\x9f\x99\x82",
                                        "it's 12345 WE'LL \xe4\xbd\xa0\xe5\xa5\xbd", ""};
@@ -263,8 +265,9 @@ static void test_tokenizer(void **state) {
     assert_null(same); /* there is no tower */
     free(other);
     free(text);
-    cJSON_Delete(file);
+    cJSON_Delete(source.file);
     cJSON_Delete(config);
+    free(made);
     fore_tokenizer_close(ours);
     fore_tokenizer_close(theirs);
     fore_gguf_model_close(m);
