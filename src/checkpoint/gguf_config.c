@@ -153,6 +153,7 @@ static void put_rope(builder *b) {
         put_text(b, "rope_type", name);
         static const char *const settings[][2] = {{"rope.scaling.factor", "factor"},
                                                   {"rope.scaling.original_context_length", "original_max_position_embeddings"},
+                                                  {"rope.scaling.yarn_attn_factor", "attention_factor"},
                                                   {"rope.scaling.yarn_beta_fast", "beta_fast"},
                                                   {"rope.scaling.yarn_beta_slow", "beta_slow"}};
         for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) copy_arch(b, settings[i][0], settings[i][1]);
@@ -186,7 +187,7 @@ static void put_text_model(builder *b) {
         if (heads->valuedouble >= 1) put_number(b, "head_dim", floor(hidden->valuedouble / heads->valuedouble));
     }
     need_arch(b, "attention.layer_norm_rms_epsilon", "rms_norm_eps");
-    put_bool(b, "attention_bias", fore_gguf_layer_tensor(m, m->layers - 1, "attn_q.bias") != NULL);
+    put_bool(b, "attention_bias", fore_gguf_some_layer(m, "attn_q.bias") || fore_gguf_some_layer(m, "attn_qkv.bias"));
     if (m->family->moe) put_experts(b);
     else need_arch(b, "feed_forward_length", "intermediate_size");
     if (m->family->absolute) put_linear(b);
@@ -203,18 +204,32 @@ static void put_deepstack(builder *b) {
         if (fore_gguf_member(flags, i) != 0) list_item(b, list, cJSON_CreateNumber((double)i));
 }
 
+static void put_positions(builder *b) {
+    const fore_gguf_tensor *positions = fore_gguf_find(b->file, "v.position_embd.weight");
+    if (!positions || positions->dims != 2)
+        b->status = fore_fail(b->err, FORE_ERR_FORMAT, "%s: has no v.position_embd.weight of two dimensions", b->file->path);
+    else put_number(b, "num_position_embeddings", (double)positions->shape[0]);
+}
+
+/* Qwen2.5-VL: every so many blocks one looks at all of a frame. What the files leave out is as in the published models. */
+static void put_windows(builder *b) {
+    int64_t every = 0, depth = 0;
+    if (!b->status) b->status = fore_gguf_int(b->file, "clip.vision.n_wa_pattern", 0, FORE_CONFIG_LAYERS, -1, &every, b->err);
+    if (!b->status) b->status = fore_gguf_int(b->file, "clip.vision.block_count", 1, FORE_CONFIG_LAYERS, 0, &depth, b->err);
+    if (!b->status && every < 0) b->status = fore_fail(b->err, FORE_ERR_FORMAT, "%s: has no clip.vision.n_wa_pattern", b->file->path);
+    cJSON *list = put_new(b, "fullatt_block_indexes", true);
+    for (int64_t i = 0; i < depth && !b->status; i++)
+        if (!every || (i + 1) % every == 0) list_item(b, list, cJSON_CreateNumber((double)i)); /* 0: there are no windows */
+    if (!copy_number(b, "clip.vision.window_size", "window_size")) put_number(b, "window_size", 112);
+    put_number(b, "tokens_per_second", 2);
+}
+
 static void put_vision(builder *b) {
     const fore_gguf *text = b->file;
     cJSON *outer = b->object, *vision = put_new(b, "vision_config", false);
     if (!vision) return;
     b->file = &b->m->files[b->m->tower];
     b->object = vision;
-    const fore_gguf_tensor *positions = fore_gguf_find(b->file, "v.position_embd.weight");
-    if (!positions || positions->dims != 2) {
-        b->status = fore_fail(b->err, FORE_ERR_FORMAT, "%s: has no v.position_embd.weight of two dimensions", b->file->path);
-        return;
-    }
-    put_number(b, "num_position_embeddings", (double)positions->shape[0]);
     need_number(b, "clip.vision.block_count", "depth");
     need_number(b, "clip.vision.embedding_length", "hidden_size");
     need_number(b, "clip.vision.feed_forward_length", "intermediate_size");
@@ -222,7 +237,12 @@ static void put_vision(builder *b) {
     need_number(b, "clip.vision.patch_size", "patch_size");
     need_number(b, "clip.vision.projection_dim", "out_hidden_size");
     copy_number(b, "clip.vision.spatial_merge_size", "spatial_merge_size");
-    put_deepstack(b);
+    if (b->m->family->windows) {
+        put_windows(b);
+    } else {
+        put_positions(b);
+        put_deepstack(b);
+    }
     b->file = text;
     b->object = outer;
     static const char *const tokens[][2] = {{"<|image_pad|>", "image_token_id"}, {"<|video_pad|>", "video_token_id"},
@@ -287,7 +307,8 @@ fore_status fore_gguf_config_read(const fore_gguf_model *m, fore_arena *arena, f
     if (s) return s;
     out->architecture = fore_arena_copy(arena, m->family->architecture, strlen(m->family->architecture));
     if (!out->architecture) return fore_fail_nomem(err, "a model's settings");
-    if (out->text.linear_by_key_head) out->text.linear_by_key_head = fore_gguf_layer_tensor(m, 0, "ssm_in.weight") != NULL;
+    if (m->family->absolute) out->text.zero_centred_norms = false;
+    if (out->text.linear_by_key_head) out->text.linear_by_key_head = fore_gguf_some_layer(m, "ssm_in.weight");
     return FORE_OK;
 }
 
@@ -329,7 +350,8 @@ fore_status fore_gguf_processor_tree(const fore_gguf_model *m, cJSON **out, fore
     copy_channels(&b, "clip.vision.image_mean", "image_mean");
     copy_channels(&b, "clip.vision.image_std", "image_std");
     /* The converter leaves the areas out: then they are those of the published files. */
-    if (!copy_number(&b, "clip.vision.image_min_pixels", "min_pixels")) put_number(&b, "min_pixels", 65536);
-    if (!copy_number(&b, "clip.vision.image_max_pixels", "max_pixels")) put_number(&b, "max_pixels", 16777216);
+    bool w = m->family->windows;
+    if (!copy_number(&b, "clip.vision.image_min_pixels", "min_pixels")) put_number(&b, "min_pixels", w ? 3136 : 65536);
+    if (!copy_number(&b, "clip.vision.image_max_pixels", "max_pixels")) put_number(&b, "max_pixels", w ? 12845056 : 16777216);
     return finish(&b, tree, out);
 }

@@ -11,13 +11,14 @@
 enum { MAX_FILES = 1000, MAX_LISTED = 4096 };
 
 static const fore_gguf_family families[] = {
-    {"qwen35", "qwen3_5", "qwen3_5_text", false, true, true},
-    {"qwen35moe", "qwen3_5_moe", "qwen3_5_moe_text", true, true, true},
-    {"qwen3next", NULL, "qwen3_next", true, false, true},
-    {"qwen3vl", "qwen3_vl", "qwen3_vl_text", false, false, false},
-    {"qwen3vlmoe", "qwen3_vl_moe", "qwen3_vl_moe_text", true, false, false},
-    {"qwen3", NULL, "qwen3", false, false, false},
-    {"qwen3moe", NULL, "qwen3_moe", true, false, false},
+    {"qwen35", "qwen3_5", "qwen3_5_text", false, true, true, false},
+    {"qwen35moe", "qwen3_5_moe", "qwen3_5_moe_text", true, true, true, false},
+    {"qwen3next", NULL, "qwen3_next", true, false, true, false},
+    {"qwen3vl", "qwen3_vl", "qwen3_vl_text", false, false, false, false},
+    {"qwen3vlmoe", "qwen3_vl_moe", "qwen3_vl_moe_text", true, false, false, false},
+    {"qwen2vl", "qwen2_5_vl", "qwen2_5_vl_text", false, false, false, true}, /* Qwen2-VL's text model is the same */
+    {"qwen3", NULL, "qwen3", false, false, false, false},
+    {"qwen3moe", NULL, "qwen3_moe", true, false, false, false},
 };
 
 const char fore_gguf_norms_rule[] = "the rule of GGUF files of this architecture";
@@ -219,6 +220,12 @@ const fore_gguf_tensor *fore_gguf_layer_tensor(const fore_gguf_model *m, int lay
     return fore_gguf_text_tensor(m, full);
 }
 
+bool fore_gguf_some_layer(const fore_gguf_model *m, const char *name) {
+    for (int i = 0; i < m->layers; i++)
+        if (fore_gguf_layer_tensor(m, i, name)) return true;
+    return false;
+}
+
 static fore_status find_family(fore_gguf_model *m, fore_error *err) {
     const char *name = NULL;
     size_t size = 0;
@@ -232,8 +239,8 @@ static fore_status find_family(fore_gguf_model *m, fore_error *err) {
         return fore_fail(err, FORE_ERR_INVALID, "%s: a vision tower alone; give the text model's file, and this one with --mmproj",
                          m->files[0].path);
     return fore_fail(err, FORE_ERR_UNSUPPORTED,
-                     "%s: architecture %.*s is not supported; supported: qwen35, qwen35moe, qwen3next, qwen3vl, qwen3vlmoe, qwen3 and "
-                     "qwen3moe", m->files[0].path, (int)(size < 60 ? size : 60), name);
+                     "%s: architecture %.*s is not supported; supported: qwen35, qwen35moe, qwen3next, qwen3vl, qwen3vlmoe, qwen2vl, qwen3 "
+                     "and qwen3moe", m->files[0].path, (int)(size < 60 ? size : 60), name);
 }
 
 static fore_status read_sizes(fore_gguf_model *m, fore_error *err) {
@@ -286,12 +293,19 @@ static fore_status check_tower(const fore_gguf_model *m, fore_error *err) {
         return fore_fail(err, FORE_ERR_INVALID, "%s: not an mmproj file: its general.architecture is not clip", f->path);
     fore_status s = fore_gguf_text(f, key, &kind, &size, err);
     if (s) return s;
-    if (!fore_gguf_text_is(f, key, "qwen3vl_merger"))
-        return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: a vision tower of kind %.*s is not supported; supported: qwen3vl_merger", f->path,
-                         (int)(size < 60 ? size : 60), kind ? kind : "");
+    static const char *const kinds[] = {"qwen3vl_merger", "qwen2.5vl_merger"};
+    if (fore_gguf_text_is(f, key, "qwen2vl_merger"))
+        return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: a vision tower of kind qwen2vl_merger, that of Qwen2-VL, is not supported; supported: %s "
+                         "and %s (Qwen2.5-VL)", f->path, kinds[0], kinds[1]);
+    if (!fore_gguf_text_is(f, key, kinds[0]) && !fore_gguf_text_is(f, key, kinds[1]))
+        return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: a vision tower of kind %.*s is not supported; supported: %s and %s", f->path,
+                         (int)(size < 60 ? size : 60), kind ? kind : "", kinds[0], kinds[1]);
     if (!m->family->whole)
         return fore_fail(err, FORE_ERR_INVALID, "%s: models of architecture %s take no pictures; leave the mmproj file out", f->path,
                          m->family->architecture);
+    if (!fore_gguf_text_is(f, key, kinds[m->family->windows]))
+        return fore_fail(err, FORE_ERR_INVALID, "%s: its vision tower is of kind %.*s; models of architecture %s have one of kind %s", f->path,
+                         (int)size, kind, m->family->architecture, kinds[m->family->windows]);
     return FORE_OK;
 }
 

@@ -11,6 +11,7 @@ typedef struct fore_gguf_family {
     bool moe;
     bool tiled;        /* value heads of linear layers: the first of each key head, then the second of each, ... */
     bool absolute;     /* norms that are zero-centred elsewhere hold the gain itself */
+    bool windows;      /* its towers are those of Qwen2.5-VL */
 } fore_gguf_family;
 
 struct fore_gguf_model {
@@ -32,6 +33,7 @@ fore_status fore_gguf_arch_int(const fore_gguf_model *m, const char *name, int64
 /* By the files' names; in any of the text model's parts, or in the draft head's file. */
 const fore_gguf_tensor *fore_gguf_text_tensor(const fore_gguf_model *m, const char *name);
 const fore_gguf_tensor *fore_gguf_layer_tensor(const fore_gguf_model *m, int layer, const char *name); /* blk.LAYER.NAME */
+bool fore_gguf_some_layer(const fore_gguf_model *m, const char *name); /* of the trunk's has it */
 /* The id of the token with this text; -1: there is none. */
 int32_t fore_gguf_token(const fore_gguf_model *m, const char *text);
 

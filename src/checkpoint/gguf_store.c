@@ -4,7 +4,8 @@
  *   A_log is stored as -exp(A_log), given out as neg_exp_A
  *   the convolution lacks an axis, and is given out as [channels,kernel,1], as MLX's conversions have it: they too hold norms' gains
  *   in_proj_ba of qwen3next is given out as in_proj_b and in_proj_a, since in_proj_qkvz came apart the same way
- *   the patch embedding comes as one tensor for each of the two frames */
+ *   the patch embedding comes as one tensor for each of the two frames
+ *   queries, keys and values of Qwen2.5-VL's tower come apart, one behind the other in the file */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,10 +76,18 @@ static const renaming block_names[] = {
     {"attn_qkv", "attn.qkv"}, {"attn_out", "attn.proj"}, {"ffn_up", "mlp.linear_fc1"}, {"ffn_down", "mlp.linear_fc2"},
     {"ln1", "norm1"},         {"ln2", "norm2"},          {NULL, NULL},
 };
+/* Of Qwen2.5-VL's tower. */
+static const renaming window_block_names[] = {
+    {"attn_qkv", "attn.qkv"},    {"attn_out", "attn.proj"},     {"ffn_gate", "mlp.gate_proj"}, {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"}, {"ln1", "norm1"},            {"ln2", "norm2"},              {NULL, NULL},
+};
 static const renaming deepstack_names[] = {{"norm", "norm"}, {"fc1", "linear_fc1"}, {"fc2", "linear_fc2"}, {NULL, NULL}};
 static const renaming tower_names[] = {
     {"v.patch_embd", "patch_embed.proj"}, {"v.position_embd", "pos_embed"}, {"v.post_ln", "merger.norm"},
     {"mm.0", "merger.linear_fc1"},        {"mm.2", "merger.linear_fc2"},    {NULL, NULL},
+};
+static const renaming window_tower_names[] = {
+    {"v.patch_embd", "patch_embed.proj"}, {"v.post_ln", "merger.ln_q"}, {"mm.0", "merger.mlp.0"}, {"mm.2", "merger.mlp.2"}, {NULL, NULL},
 };
 
 /* "from.weight" or "from.bias" as "to.weight" or "to.bias". */
@@ -210,7 +219,7 @@ static bool give_linear(maker *k, const fore_gguf_tensor *t, const char *prefix,
         return true;
     }
     if (strcmp(rest, "ssm_ba.weight") || !per) return false;
-    if (fore_gguf_layer_tensor(m, 0, "ssm_in.weight")) { /* the whole layer as it was */
+    if (fore_gguf_some_layer(m, "ssm_in.weight")) { /* the whole layer as it was */
         give(k, t, "%slinear_attn.in_proj_ba.weight", prefix);
         return true;
     }
@@ -331,17 +340,56 @@ static int deepstack_place(const maker *k, int block) {
     return place;
 }
 
+/* Queries, keys and values as one tensor: a view of the file where they follow each other, as they do when the converter wrote it. */
+static void give_joined(maker *k, const fore_gguf_tensor *q, int block, const char *end) {
+    const fore_gguf_tensor *all[3] = {q, NULL, NULL};
+    for (int i = 1; i < 3; i++) {
+        char name[96];
+        snprintf(name, sizeof name, "v.blk.%d.attn_%c.%s", block, "qkv"[i], end);
+        const fore_gguf_tensor *t = all[i] = fore_gguf_find(k->file, name);
+        if (!t || t->type != q->type || t->dims != q->dims || q->dims > 2 || memcmp(t->shape, q->shape, (size_t)q->dims * sizeof *q->shape)) {
+            k->status = fore_fail(k->err, t && t->type != q->type ? FORE_ERR_UNSUPPORTED : FORE_ERR_FORMAT,
+                                  "%s: expected v.blk.%d.attn_q.%s, attn_k and attn_v of one type and shape", k->file->path, block, end);
+            return;
+        }
+    }
+    fore_entry *e = give(k, q, "%sblocks.%d.attn.qkv.%s", vision_prefix, block, end);
+    if (!e) return;
+    bool together = all[1]->data == q->data + q->bytes && all[2]->data == all[1]->data + q->bytes;
+    unsigned char *to = together ? NULL : fore_arena_alloc(&k->arena, q->bytes, 3);
+    if (!together && !to) no_memory(k);
+    for (size_t i = 0; to && i < 3; i++) memcpy(to + i * q->bytes, all[i]->data, q->bytes);
+    if (to) e->data = to;
+    e->shape[0] *= 3;
+    e->bytes *= 3;
+}
+
+/* A block's tensors; false: it has none of this name. */
+static bool give_block(maker *k, const fore_gguf_tensor *t, int block, const char *rest) {
+    static const char *const apart[] = {"attn_q.", "attn_k.", "attn_v."};
+    const bool windows = k->m->family->windows;
+    char name[128];
+    for (int i = 0; i < 3 && windows; i++) {
+        size_t n = strlen(apart[i]);
+        if (strncmp(rest, apart[i], n) || (strcmp(rest + n, "weight") && strcmp(rest + n, "bias"))) continue;
+        if (!i) give_joined(k, t, block, rest + n); /* the others go with it */
+        return true;
+    }
+    if (!rename_in(windows ? window_block_names : block_names, rest, name)) return false;
+    give(k, t, "%sblocks.%d.%s", vision_prefix, block, name);
+    return true;
+}
+
 static void give_tower(maker *k, const fore_gguf_tensor *t) {
     int block;
     const char *rest;
     char name[128];
     if (!strcmp(t->name, "v.patch_embd.weight")) give_patches(k, t);
     else if (!strcmp(t->name, "v.patch_embd.weight.1")) return; /* went with the other */
-    else if (split_number(t->name, "v.blk.", &block, &rest) && rename_in(block_names, rest, name))
-        give(k, t, "%sblocks.%d.%s", vision_prefix, block, name);
+    else if (split_number(t->name, "v.blk.", &block, &rest) && give_block(k, t, block, rest)) return;
     else if (split_number(t->name, "v.deepstack.", &block, &rest) && rename_in(deepstack_names, rest, name))
         give(k, t, "%sdeepstack_merger_list.%d.%s", vision_prefix, deepstack_place(k, block), name);
-    else if (rename_in(tower_names, t->name, name)) give(k, t, "%s%s", vision_prefix, name);
+    else if (rename_in(k->m->family->windows ? window_tower_names : tower_names, t->name, name)) give(k, t, "%s%s", vision_prefix, name);
     else k->status = fore_fail(k->err, FORE_ERR_UNSUPPORTED, "%s: tensor %s is none that towers of this kind have", k->file->path, t->name);
 }
 

@@ -18,10 +18,13 @@ typedef enum fore_gguf_type_id {
     FORE_GGUF_TYPE_Q5_0 = 6,
     FORE_GGUF_TYPE_Q5_1 = 7,
     FORE_GGUF_TYPE_Q8_0 = 8,
+    FORE_GGUF_TYPE_Q2_K = 10,
+    FORE_GGUF_TYPE_Q3_K = 11,
     FORE_GGUF_TYPE_Q4_K = 12,
     FORE_GGUF_TYPE_Q5_K = 13,
     FORE_GGUF_TYPE_Q6_K = 14,
     FORE_GGUF_TYPE_IQ4_NL = 20,
+    FORE_GGUF_TYPE_IQ4_XS = 23,
     FORE_GGUF_TYPE_BF16 = 30,
 } fore_gguf_type_id;
 

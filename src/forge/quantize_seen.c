@@ -63,7 +63,7 @@ static bool fits(uint64_t words, uint64_t groups, uint64_t K, fore_dtype dtype) 
     if (!K || words * 32 % K || K % groups || K / groups > 128 || !((bits >= 2 && bits <= 6) || bits == 8)) return false;
     size_t unused;
     const int group = (int)(K / groups);
-    return !fore_qweight_check(bits <= 4 ? 4 : 8, group, 1, (int64_t)K, dtype, &unused, NULL) ||
+    return !fore_qweight_check(bits <= 4 && group > 16 ? 4 : 8, group, 1, (int64_t)K, dtype, &unused, NULL) ||
            (dtype == FORE_DTYPE_F32 && (group == 32 || group == 64 || group == 128)); /* which need no panels */
 }
 

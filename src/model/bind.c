@@ -208,7 +208,7 @@ static void place(fore_binder *b, fore_weight *out, const stored *s, size_t row0
     }
     size_t affine = (size_t)K / (size_t)s->group * fore_dtype_size(s->scales->dtype);
     const fore_panel_job job = {
-        .w = {.bits = s->bits <= 4 ? 4 : 8, .group = s->group, .N = N, .K = K, .dtype = s->scales->dtype},
+        .w = {.bits = s->bits <= 4 && s->group > 16 ? 4 : 8, .group = s->group, .N = N, .K = K, .dtype = s->scales->dtype},
         .stored_bits = s->bits,
         .q = s->data->data + row0 * ((size_t)K * (size_t)s->bits / 8),
         .scales = s->scales->data + row0 * affine,

@@ -1,6 +1,6 @@
 /* Matrices of GGUF files: blocks of Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 and IQ4_NL, which are panels of groups of 32 with f16 scales, exactly;
- * blocks of Q4_K, Q5_K and Q6_K, whose scales are products: panels with these products, or, where columns lie in another order that
- * parts the blocks, with f32 scales; and floats whose rows or columns lie in another order than the checkpoint's (fore_order), as rows
+ * blocks of the K types and IQ4_XS, whose scales are products: panels with these products, or, in Q2_K and where columns lie in another
+ * order that parts the blocks, with f32 scales; and floats whose rows or columns lie in another order than the checkpoint's (fore_order), as rows
  * of the same floats. Blocks whose columns are parted even within a group become rows of f32. */
 #include <string.h>
 
@@ -49,7 +49,7 @@ static void choose_panels(fore_form_matrix *m, const fore_gguf_type *type) {
     m->bits = bits;
     m->group = group;
     if (!part) m->dtype = FORE_DTYPE_F16;
-    else if (is_whole(o, FORE_GGUF_SUPER)) m->dtype = part == 16 ? FORE_DTYPE_I8 : FORE_DTYPE_U8;
+    else if (is_whole(o, FORE_GGUF_SUPER) && (part == 32 || fore_gguf_part_signed(type))) m->dtype = part == 16 ? FORE_DTYPE_I8 : FORE_DTYPE_U8;
 }
 
 static fore_status read(const fore_store *store, const fore_stored_settings *settings, fore_form_matrix *m, fore_error *err) {
@@ -105,7 +105,7 @@ static bool write_affine(const fore_gguf_type *type, const fore_form_matrix *m, 
     return true;
 }
 
-/* One row of a K type as panels' stored form: with scales that are products, a block at a time. */
+/* One row of a type with parts as panels' stored form: with scales that are products, a block at a time. */
 static bool write_products(const fore_gguf_type *type, const fore_form_matrix *m, const fore_order *columns, const unsigned char *row,
                            unsigned char *q, unsigned char *scales, unsigned char *biases) {
     const size_t parts = FORE_GGUF_SUPER / (size_t)m->group;

@@ -1,5 +1,5 @@
-/* GGUF's blocks; see gguf_blocks.h. In all of them a scale d (and a minimum m) in f16 comes before the numbers, in Q6_K behind them.
- * Nibbles: the first half of a block's numbers are low, the second half high. */
+/* GGUF's blocks; see gguf_blocks.h. In all of them a scale d (and a minimum m) in f16 comes before the numbers, in Q2_K, Q3_K and Q6_K
+ * behind them. Nibbles: the first half of a block's numbers are low, the second half high. */
 #include "model/gguf_blocks.h"
 
 #include <string.h>
@@ -117,6 +117,52 @@ static void unpack_q45k(const unsigned char *block, bool five, fore_gguf_product
     out->base = fore_load_u16(block + 2) ^ 0x8000; /* the minimum is taken away */
 }
 
+/* d, and the numbers of a type with an offset that are less by it, so that its base is a product of d too. */
+static void put_step(const unsigned char *d, int offset, fore_gguf_products *out) {
+    float base = -(float)offset * fore_load_f16(d);
+    out->step = fore_load_u16(d);
+    out->base = isfinite(base) ? fore_to_f16(base) : 0x7c00; /* exact, or too large */
+}
+
+/* The two low bits of number n in Q2_K and Q3_K. */
+static unsigned low_bits(const unsigned char *low, int n) { return low[n / 128 * 32 + n % 32] >> n % 128 / 32 * 2 & 3u; }
+
+/* 16 bytes with a scale in the low and a minimum in the high nibble, 64 of two bits a number, d, dmin. */
+static void unpack_q2k(const unsigned char *block, fore_gguf_products *out) {
+    for (int n = 0; n < SUPER; n++) out->q[n] = (uint8_t)low_bits(block + 16, n);
+    for (int part = 0; part < 16; part++) {
+        out->u[part] = block[part] & 15;
+        out->v[part] = block[part] >> 4;
+    }
+    out->step = fore_load_u16(block + 80);
+    out->base = fore_load_u16(block + 82) ^ 0x8000; /* the minimum is taken away */
+}
+
+/* 32 bytes of third bits, 64 of the two low ones, 16 scales of 6 bits that are less by 32 (low four: nibbles of 8 bytes, high two: of
+ * four bytes), d; numbers are d * scale * (q - 4). */
+static void unpack_q3k(const unsigned char *block, fore_gguf_products *out) {
+    const unsigned char *scales = block + 96;
+    for (int n = 0; n < SUPER; n++) out->q[n] = (uint8_t)(low_bits(block + 32, n) | (block[n % 32] >> n / 32 & 1u) << 2);
+    for (int part = 0; part < 16; part++) {
+        unsigned low = scales[part % 8] >> part / 8 * 4 & 15u, high = scales[8 + part % 4] >> part / 4 * 2 & 3u;
+        out->u[part] = out->v[part] = (uint8_t)((low | high << 4) - 32u);
+    }
+    put_step(block + 108, 4, out);
+}
+
+/* d, 2 bytes of high and 4 of low bits of 8 scales that are less by 32, nibbles; numbers are d * scale * (one of the table). Where a
+ * scale is negative, the numbers are turned instead: u has no sign. */
+static void unpack_iq4xs(const unsigned char *block, fore_gguf_products *out) {
+    unsigned high = fore_load_u16(block + 2);
+    for (int part = 0; part < 8; part++) {
+        int scale = (int)((block[4 + part / 2] >> part % 2 * 4 & 15u) | (high >> 2 * part & 3u) << 4) - 32, sign = scale < 0 ? -1 : 1;
+        out->u[part] = out->v[part] = (uint8_t)(sign * scale);
+        for (int i = 0; i < 32; i++)
+            out->q[part * 32 + i] = (uint8_t)(128 + sign * nonlinear[block[8 + part * 16 + i % 16] >> i / 16 * 4 & 15]);
+    }
+    put_step(block, 128, out);
+}
+
 /* 128 bytes of nibbles, 64 of fifth and sixth bits, 16 scales in int8, d; numbers are d * scale * (q - 32). */
 static void unpack_q6k(const unsigned char *block, fore_gguf_products *out) {
     const unsigned char *low = block, *high = block + 128;
@@ -131,45 +177,58 @@ static void unpack_q6k(const unsigned char *block, fore_gguf_products *out) {
         }
     memcpy(out->u, block + 192, 16);
     memcpy(out->v, block + 192, 16);
-    out->step = fore_load_u16(block + 208);
-    float base = -32 * fore_load_f16(block + 208);
-    out->base = isfinite(base) ? fore_to_f16(base) : 0x7c00; /* exact, or too large */
+    put_step(block + 208, 32, out);
+}
+
+/* The whole number that q's of a type without minimums are less by; 0: it has minimums. */
+static int part_offset(const fore_gguf_type *type) {
+    switch (type->id) {
+    case FORE_GGUF_TYPE_Q3_K: return 4;
+    case FORE_GGUF_TYPE_Q6_K: return 32;
+    case FORE_GGUF_TYPE_IQ4_XS: return 128;
+    default: return 0;
+    }
 }
 
 int fore_gguf_part(const fore_gguf_type *type) {
-    return type->block != SUPER ? 0 : type->id == FORE_GGUF_TYPE_Q6_K ? 16 : 32;
+    if (type->block != SUPER) return 0;
+    return type->id == FORE_GGUF_TYPE_Q2_K || type->id == FORE_GGUF_TYPE_Q3_K || type->id == FORE_GGUF_TYPE_Q6_K ? 16 : 32;
 }
+
+bool fore_gguf_part_signed(const fore_gguf_type *type) { return fore_gguf_part(type) == 16 && part_offset(type); }
 
 int fore_gguf_part_bits(const fore_gguf_type *type) {
     return type->block != SUPER ? 0 : type->id == FORE_GGUF_TYPE_Q4_K ? 4 : 8;
 }
 
 bool fore_gguf_unpack_products(const fore_gguf_type *type, const unsigned char *block, fore_gguf_products *out) {
-    if (type->id == FORE_GGUF_TYPE_Q6_K) unpack_q6k(block, out);
-    else unpack_q45k(block, type->id == FORE_GGUF_TYPE_Q5_K, out);
+    switch (type->id) {
+    case FORE_GGUF_TYPE_Q2_K: unpack_q2k(block, out); break;
+    case FORE_GGUF_TYPE_Q3_K: unpack_q3k(block, out); break;
+    case FORE_GGUF_TYPE_Q6_K: unpack_q6k(block, out); break;
+    case FORE_GGUF_TYPE_IQ4_XS: unpack_iq4xs(block, out); break;
+    default: unpack_q45k(block, type->id == FORE_GGUF_TYPE_Q5_K, out); break;
+    }
     return (out->step & 0x7c00) != 0x7c00 && (out->base & 0x7c00) != 0x7c00;
 }
 
 static float half(uint16_t h) { return fore_load_f16((const unsigned char[2]){(unsigned char)h, (unsigned char)(h >> 8)}); }
 
 void fore_gguf_part_affine(const fore_gguf_type *type, const fore_gguf_products *block, size_t part, float *scale, float *bias) {
-    if (type->id == FORE_GGUF_TYPE_Q6_K) { /* also where the base is too large for f16 */
-        *scale = half(block->step) * (float)(int8_t)block->u[part];
-        *bias = -32 * *scale;
-    } else {
-        *scale = half(block->step) * (float)block->u[part];
-        *bias = half(block->base) * (float)block->v[part];
-    }
+    int u = fore_gguf_part_signed(type) ? (int8_t)block->u[part] : block->u[part], offset = part_offset(type);
+    *scale = half(block->step) * (float)u;
+    *bias = offset ? -(float)offset * *scale : half(block->base) * (float)block->v[part]; /* the first also where a base does not fit f16 */
 }
 
 static void widen_products(const fore_gguf_type *type, const unsigned char *data, float *out) {
     fore_gguf_products block;
     fore_gguf_unpack_products(type, data, &block);
     const size_t part = (size_t)fore_gguf_part(type);
+    const int offset = part_offset(type);
     float scale, bias;
     for (size_t i = 0; i < SUPER; i++) {
         if (i % part == 0) fore_gguf_part_affine(type, &block, i / part, &scale, &bias);
-        if (part == 16) out[i] = scale * (float)(block.q[i] - 32);
+        if (offset) out[i] = scale * (float)(block.q[i] - offset);
         else out[i] = scale * (float)block.q[i] + bias; /* the product is exact */
     }
 }
@@ -182,10 +241,9 @@ void fore_gguf_dequantize(const fore_gguf_type *type, const unsigned char *data,
         case FORE_GGUF_TYPE_F32: out[i] = fore_load_f32(data); break;
         case FORE_GGUF_TYPE_F16: out[i] = fore_load_f16(data); break;
         case FORE_GGUF_TYPE_BF16: out[i] = fore_load_bf16(data); break;
-        case FORE_GGUF_TYPE_Q4_K:
-        case FORE_GGUF_TYPE_Q5_K:
-        case FORE_GGUF_TYPE_Q6_K: widen_products(type, data, out + i); break;
-        default: widen_plain(type, data, out + i); break;
+        default:
+            if (type->block == SUPER) widen_products(type, data, out + i);
+            else widen_plain(type, data, out + i);
         }
     }
 }

@@ -19,17 +19,19 @@ int fore_gguf_affine_bits(const fore_gguf_type *type);
 bool fore_gguf_unpack(const fore_gguf_type *type, const unsigned char *block, fore_gguf_affine *out);
 enum { FORE_GGUF_SUPER = 256, FORE_GGUF_PARTS = 16 }; /* numbers in a block of the K types, and most parts with scales of their own */
 
-/* A block of a K type. Numbers of a part are scale * q + bias in one rounding, or exactly; scale = step * u and bias = base * v are
- * numbers of f32. In Q6_K u is signed, and v is u. */
+/* A block of a K type or of IQ4_XS. Numbers of a part are scale * q + bias in one rounding, or exactly; scale = step * u and bias = base * v
+ * are numbers of f32. In Q3_K and Q6_K u is signed. In these and in IQ4_XS v is u. */
 typedef struct fore_gguf_products {
     uint8_t q[FORE_GGUF_SUPER];
     uint8_t u[FORE_GGUF_PARTS], v[FORE_GGUF_PARTS];
     uint16_t step, base; /* f16 */
 } fore_gguf_products;
 
-/* Numbers of a part (16 or 32), and bits of q (4 or 8), of K types; 0: it is none. */
+/* Numbers of a part (16 or 32), and bits of q (4 or 8), of such types; 0: it is none. */
 int fore_gguf_part(const fore_gguf_type *type);
 int fore_gguf_part_bits(const fore_gguf_type *type);
+/* Whether parts of 16 have signed u, and v that is u: FORE_DTYPE_I8 of panels (kernels/quant.h). */
+bool fore_gguf_part_signed(const fore_gguf_type *type);
 /* One block of such a type. False: a step or a base is not finite in f16. */
 bool fore_gguf_unpack_products(const fore_gguf_type *type, const unsigned char *block, fore_gguf_products *out);
 /* Scale and bias of a part. */

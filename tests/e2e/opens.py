@@ -62,7 +62,7 @@ FORMS = [("fp8", "FP8 E4M3, scales for blocks (`fp8`)"), ("fp8_experts", "the sa
          ("awq", "4 bits with zero points (`awq`)"), ("gptq", "4 bits, symmetric (`gptq`)"),
          ("gptq_order", "4 bits with zero points, columns out of order (`gptq_v2`, `desc_act`)"),
          ("../gguf/blocks", "GGUF, types of 32 numbers a block; the tower apart"),
-         ("../gguf/super/model.gguf", "GGUF, K types")]
+         ("../gguf/super/model.gguf", "GGUF, types of 256 numbers a block")]
 
 
 def form_row(folder, label):

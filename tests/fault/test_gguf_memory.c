@@ -59,19 +59,28 @@ static fore_status is_model(void *user, fore_error *err) {
     return s;
 }
 
+/* A seed of the fuzz target with a text model and a tower. */
+static void unpack(const char *path) {
+    size_t size;
+    char *both = read_file(path, &size);
+    const unsigned char *p = (const unsigned char *)both;
+    size_t text = (size_t)p[1] | (size_t)p[2] << 8 | (size_t)p[3] << 16;
+    scratch_make(&dir);
+    scratch_write(&dir, "model.gguf", both + 4, text);
+    scratch_write(&dir, "mmproj.gguf", both + 4 + text, size - 4 - text);
+    free(both);
+}
+
 static void test_each_request(void **state) {
     (void)state;
-    size_t size, text;
-    char *both = read_file("tests/fuzz/corpus/gguf/both", &size), *file = read_file("tests/fuzz/corpus/gguf/text", &text);
-    scratch_make(&dir);
-    scratch_write(&dir, "model.gguf", file, text);
-    scratch_write(&dir, "mmproj.gguf", both + 4 + text, size - 4 - text);
-    refuse_each(&(refusals){.what = "looking", .act = is_model, .least = 3, .spare = 1});
-    refuse_each(&(refusals){.what = "settings", .act = settings, .least = 30, .spare = 10});
-    refuse_each(&(refusals){.what = "the network", .act = network, .least = 30, .spare = 20});
-    scratch_remove(&dir);
-    free(both);
-    free(file);
+    static const char *const seeds[] = {"tests/fuzz/corpus/gguf/both", "tests/fuzz/corpus/gguf/windows"};
+    for (int i = 0; i < 2; i++) {
+        unpack(seeds[i]);
+        refuse_each(&(refusals){.what = "looking", .act = is_model, .least = 3, .spare = 1});
+        refuse_each(&(refusals){.what = "settings", .act = settings, .least = 30, .spare = 10});
+        refuse_each(&(refusals){.what = "the network", .act = network, .least = 30, .spare = 20});
+        scratch_remove(&dir);
+    }
 }
 
 int main(void) {

@@ -9,8 +9,9 @@ with model.gguf, and mmproj.gguf where it has a tower:
 
     q35 vl                with pictures, q35's draft head is inside
     q35moe vlmoe          without the tower, q35moe's draft head is inside
+    q25                   Qwen2.5-VL, of a width at which biases of queries, keys and values do not follow each other in the file
     next q3moe            text alone
-    q3                    F32, queries, keys and values in one tensor
+    q3                    F32, queries, keys and values in one tensor, with biases; stretched rope
     apart                 q35 without its checkpoint: the draft head in a file of its own
     parts                 q35 in three files
     blocks moeblocks      q35 and q35moe in the types of 32 numbers a block
@@ -53,6 +54,7 @@ from safetensors.torch import save_file
 
 sys.argv = [sys.argv[0], str(OUT)]
 import make_goldens as g
+import make_qwen2_5 as w
 
 sys.path.insert(0, str(SOURCE / "gguf-py"))
 import gguf
@@ -60,9 +62,10 @@ import gguf
 VOCAB = 320
 IDS = g.ids_for(VOCAB)
 ROPE = dict(mrope_interleaved=True, mrope_section=[2, 1, 1], partial_rotary_factor=0.25, rope_theta=10000000, rope_type="default")
+YARN = dict(rope_type="yarn", factor=2.5, original_max_position_embeddings=512, beta_fast=24, beta_slow=2, attention_factor=0.9)
 
 
-def tokenizer(d):
+def tokenizer(d, cut="qwen35"):
     """Bytes, 48 merges, and the special tokens that ids_for places."""
     from transformers.convert_slow_tokenizer import bytes_to_unicode
     letters = [c for _, c in sorted(bytes_to_unicode().items())]
@@ -85,6 +88,8 @@ def tokenizer(d):
     added = [dict(id=VOCAB - 16 + i, content=t, single_word=False, lstrip=False, rstrip=False, normalized=False, special="think" not in t)
              for t, i in special.items()]
     regex = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+    if cut == "qwen2":  # marks are no part of words
+        regex = regex.replace("[\\p{L}\\p{M}]+", "\\p{L}+").replace("\\p{M}", "")
     level = dict(type="ByteLevel", add_prefix_space=False, trim_offsets=False, use_regex=False)
     (d / "tokenizer.json").write_text(json.dumps(dict(
         version="1.0", truncation=None, padding=None, added_tokens=added, normalizer=dict(type="NFC"),
@@ -171,10 +176,10 @@ def models():
                              mlp_only_layers=[], norm_topk_prob=True, shared_expert_intermediate_size=32), torch.bfloat16, ["--no-mtp"]),
         ("q3moe", text_config("Qwen3MoeForCausalLM", "qwen3_moe", **EXPERTS, tie_word_embeddings=True, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True,
                               sliding_window=None, use_sliding_window=False, num_hidden_layers=1), torch.bfloat16, []),
-        ("q3", text_config("Qwen3ForCausalLM", "qwen3", num_hidden_layers=1, tie_word_embeddings=True, sliding_window=None, use_sliding_window=False), torch.float32,
-         ["--fuse-qkv"]),
+        ("q3", text_config("Qwen3ForCausalLM", "qwen3", num_hidden_layers=1, tie_word_embeddings=True, sliding_window=None, use_sliding_window=False,
+                           attention_bias=True, rope_scaling=YARN), torch.float32, ["--fuse-qkv"]),
         ("super", text_config("Qwen3ForCausalLM", "qwen3", hidden_size=256, intermediate_size=256, num_attention_heads=4, head_dim=64,
-                              num_hidden_layers=1, tie_word_embeddings=True, sliding_window=None, use_sliding_window=False), torch.bfloat16, []),
+                              num_hidden_layers=2, tie_word_embeddings=True, sliding_window=None, use_sliding_window=False), torch.bfloat16, []),
     ]
     for number, (name, cfg, stored, flags) in enumerate(text):
         d = OUT / name
@@ -183,6 +188,23 @@ def models():
         save_file(build_text(cfg, 3100 + number, stored), d / "model.safetensors", metadata={"format": "pt"})
         tokenizer(d)
         convert(d, d / "model.gguf", "--outtype", "f32" if stored == torch.float32 else "bf16", *flags)
+
+
+def windows():
+    d = OUT / "q25"
+    cfg = dict(w.text(VOCAB, hidden_size=64, intermediate_size=96, num_attention_heads=2, num_key_value_heads=1,
+                      rope_scaling=dict(type="mrope", mrope_section=[8, 4, 4])),
+               **w.top(VOCAB, tie_word_embeddings=False, transformers_version="4.41.2",
+                       vision_config=w.vision(64, hidden_size=36, num_heads=3, depth=4, intermediate_size=44, window_size=112,
+                                              fullatt_block_indexes=[1, 3])))
+    d.mkdir()
+    (d / "config.json").write_text(json.dumps(cfg, indent=4) + "\n")
+    (d / "generation_config.json").write_text(json.dumps(dict(eos_token_id=[IDS["im_end"], IDS["endoftext"]])) + "\n")
+    (d / "preprocessor_config.json").write_text(json.dumps(w.PREPROC, indent=2) + "\n")
+    save_file({w.published(k): v for k, v in w.build(cfg, 3200, torch.bfloat16).items()}, d / "model.safetensors", metadata={"format": "pt"})
+    tokenizer(d, "qwen2")
+    convert(d, d / "model.gguf", "--outtype", "bf16", cut="qwen2")
+    convert(d, d / "mmproj.gguf", "--outtype", "bf16", "--mmproj", cut="qwen2")
 
 
 def variants():
@@ -200,7 +222,10 @@ def variants():
     pack(OUT / "q35moe" / "model.gguf", OUT / "moeblocks" / "model.gguf", "q8_0",
          ["ffn_gate_exps=q4_0", "ffn_up_exps=q5_1", "ffn_down_exps=q4_1", "ssm_out=q5_0"])
     d = OUT / "super"
-    pack(d / "model.gguf", d / "packed.gguf", "q4_k", ["attn_q=q5_k", "attn_k=q6_k", "ffn_down=q6_k", "ffn_up=q5_k"])
+    second = {"attn_q": "q2_k", "attn_k": "q3_k", "attn_v": "iq4_xs", "attn_output": "q3_k", "ffn_gate": "q2_k", "ffn_up": "iq4_xs",
+              "ffn_down": "q3_k"}
+    pack(d / "model.gguf", d / "packed.gguf", "q4_k", [f"blk.1.{k}={v}" for k, v in second.items()] +
+         ["attn_q=q5_k", "attn_k=q6_k", "ffn_down=q6_k", "ffn_up=q5_k"])
     os.replace(d / "packed.gguf", d / "model.gguf")
     (d / "model.safetensors").unlink()
     t = OUT / "tokenizer"
@@ -214,7 +239,7 @@ def variants():
 def types():
     rng = np.random.default_rng(11)
     tensors = {}
-    for name in ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL", "Q4_K", "Q5_K", "Q6_K"):
+    for name in ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL", "Q4_K", "Q5_K", "Q6_K", "Q2_K", "Q3_K", "IQ4_XS"):
         kind = gguf.GGMLQuantizationType[name]
         block, size = gguf.GGML_QUANT_SIZES[kind]
         count = 8 if block > 1 else 256
@@ -224,8 +249,10 @@ def types():
             blocks = rng.standard_normal(count).astype(np.float32).view(np.uint8).reshape(count, 4)
         elif block == 1:
             blocks[:, 1] &= 0xBF  # finite
-        elif name == "Q6_K":
+        elif name in ("Q6_K", "Q3_K"):
             blocks[:, -2:] = half[:, :2]
+        elif name == "Q2_K":
+            blocks[:, -4:] = half
         else:
             n = 4 if name in ("Q4_1", "Q5_1", "Q4_K", "Q5_K") else 2
             blocks[:, :n] = half[:, :n]
@@ -315,6 +342,56 @@ def corpus(folder):
     (folder / "tower").unlink()
 
 
+def window_corpus(folder):
+    """The same of Qwen2.5-VL, whose queries, keys and values are together in one block and apart in the other."""
+    C, F, V, S = 32, 32, 8, 12
+    w = gguf.GGUFWriter(folder / "words", "qwen2vl")
+    for key, value in {"block_count": 1, "context_length": 64, "embedding_length": C, "feed_forward_length": F, "attention.head_count": 2,
+                       "attention.head_count_kv": 1}.items():
+        w.add_uint32("qwen2vl." + key, value)
+    w.add_float32("qwen2vl.rope.freq_base", 10000)
+    w.add_float32("qwen2vl.attention.layer_norm_rms_epsilon", 1e-6)
+    w.add_array("qwen2vl.rope.dimension_sections", [4, 2, 2, 0])
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre("qwen2")
+    w.add_token_list(["a", "b", "ab", "\u0120", "<|endoftext|>", "<|image_pad|>", "<|im_end|>", "<|video_pad|>"])
+    w.add_token_types([1, 1, 1, 1, 3, 3, 3, 3])
+    w.add_token_merges(["a b"])
+    w.add_eos_token_id(6)
+    seed(w, "token_embd.weight", (V, C), "Q8_0")
+    seed(w, "output_norm.weight", (C,))
+    for name, shape in {"attn_norm.weight": (C,), "ffn_norm.weight": (C,), "attn_q.bias": (C,), "attn_k.bias": (16,),
+                        "attn_v.bias": (16,)}.items():
+        seed(w, "blk.0." + name, shape)
+    for name, shape in {"attn_q": (C, C), "attn_k": (16, C), "attn_v": (16, C), "attn_output": (C, C), "ffn_gate": (F, C), "ffn_up": (F, C),
+                        "ffn_down": (C, F)}.items():
+        seed(w, f"blk.0.{name}.weight", shape, "Q8_0")
+    text = finish(w)
+    w = gguf.GGUFWriter(folder / "tower", "clip")
+    w.add_type("mmproj")
+    w.add_string("clip.projector_type", "qwen2.5vl_merger")
+    for key, value in {"block_count": 2, "embedding_length": S, "feed_forward_length": 8, "attention.head_count": 1, "patch_size": 14,
+                       "projection_dim": C, "n_wa_pattern": 2}.items():
+        w.add_uint32("clip.vision." + key, value)
+    w.add_array("clip.vision.image_mean", [0.5, 0.5, 0.5])
+    w.add_array("clip.vision.image_std", [0.5, 0.5, 0.5])
+    shapes = {"v.patch_embd.weight": (S, 3, 14, 14), "v.patch_embd.weight.1": (S, 3, 14, 14), "v.post_ln.weight": (S,),
+              "mm.0.weight": (4 * S, 4 * S), "mm.0.bias": (4 * S,), "mm.2.weight": (C, 4 * S), "mm.2.bias": (C,)}
+    for i in range(2):
+        names = {"attn_qkv": 3 * S} if i else {"attn_q": S, "attn_k": S, "attn_v": S}
+        for name, rows in names.items():
+            shapes.update({f"v.blk.{i}.{name}.bias": (rows,), f"v.blk.{i}.{name}.weight": (rows, S)})
+        for name, rows, columns in (("attn_out", S, S), ("ffn_gate", 8, S), ("ffn_up", 8, S), ("ffn_down", S, 8)):
+            shapes.update({f"v.blk.{i}.{name}.weight": (rows, columns), f"v.blk.{i}.{name}.bias": (rows,)})
+        shapes.update({f"v.blk.{i}.ln1.weight": (S,), f"v.blk.{i}.ln2.weight": (S,)})
+    for name, shape in shapes.items():
+        seed(w, name, shape, "F16" if len(shape) == 4 else "F32")
+    tower = finish(w)
+    (folder / "windows").write_bytes(b"\0" + len(text).to_bytes(3, "little") + text + tower)
+    (folder / "words").unlink()
+    (folder / "tower").unlink()
+
+
 def finish(w):
     path = w.path
     w.write_header_to_file()
@@ -328,6 +405,8 @@ if OUT.exists():
     shutil.rmtree(OUT)
 OUT.mkdir(parents=True)
 models()
+windows()
 variants()
 types()
 corpus(OUT.with_name(OUT.name + "-corpus"))
+window_corpus(OUT.with_name(OUT.name + "-corpus"))

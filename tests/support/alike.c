@@ -65,6 +65,10 @@ static void same_layer(alike *p, const fore_text_config *t, const fore_layer *a,
     same_vector(p, "post norm", a->post_norm, b->post_norm, C);
     same_vector(p, "q norm", a->q_norm, b->q_norm, D);
     same_vector(p, "k norm", a->k_norm, b->k_norm, D);
+    same_vector(p, "q bias", a->q_bias, b->q_bias, (size_t)t->num_attention_heads * D);
+    same_vector(p, "k bias", a->k_bias, b->k_bias, (size_t)t->num_key_value_heads * D);
+    same_vector(p, "v bias", a->v_bias, b->v_bias, (size_t)t->num_key_value_heads * D);
+    same_vector(p, "o bias", a->o_bias, b->o_bias, C);
     same_matrix(p, "q", &a->q_proj, &b->q_proj);
     same_matrix(p, "k", &a->k_proj, &b->k_proj);
     same_matrix(p, "v", &a->v_proj, &b->v_proj);
@@ -117,6 +121,9 @@ static void same_tower(alike *p, const fore_vision_config *v, const fore_tower *
         same_matrix(p, "vision proj", &x->proj, &y->proj);
         same_matrix(p, "vision fc1", &x->fc1, &y->fc1);
         same_matrix(p, "vision fc2", &x->fc2, &y->fc2);
+        same_matrix(p, "vision up", &x->up, &y->up);
+        same_vector(p, "up bias", x->up_b, y->up_b, (size_t)v->intermediate_size);
+        same_vector(p, "proj bias", x->proj_b, y->proj_b, C);
     }
     for (int i = -1; i < v->deepstack_count; i++) {
         const fore_merger *x = i < 0 ? &a->merger : &a->deepstack[i], *y = i < 0 ? &b->merger : &b->deepstack[i];
@@ -127,13 +134,31 @@ static void same_tower(alike *p, const fore_vision_config *v, const fore_tower *
     }
 }
 
+static void same_vision(const fore_vision_config *a, const fore_vision_config *b) {
+    assert_int_equal(a->gated, b->gated);
+    assert_int_equal(a->window_size, b->window_size);
+    assert_int_equal(a->tokens_per_second, b->tokens_per_second);
+    assert_int_equal(a->full_attention != NULL, b->full_attention != NULL);
+    for (int i = 0; a->full_attention && i < a->depth; i++) assert_int_equal(a->full_attention[i], b->full_attention[i]);
+}
+
+static void same_rope(const fore_text_config *a, const fore_text_config *b) {
+    const fore_rope_scaling *x = &a->rope_scaling, *y = &b->rope_scaling;
+    assert_int_equal(a->rotary_dim, b->rotary_dim);
+    assert_true(a->rope_theta == b->rope_theta);
+    assert_memory_equal(a->mrope_section, b->mrope_section, sizeof a->mrope_section);
+    assert_int_equal(a->mrope_blocks, b->mrope_blocks);
+    assert_true(x->factor == y->factor && x->attention_factor == y->attention_factor && x->yarn == y->yarn);
+    assert_true(x->beta_fast == y->beta_fast && x->beta_slow == y->beta_slow);
+    assert_int_equal(x->original_max_position_embeddings, y->original_max_position_embeddings);
+}
+
 void alike_compare(alike *p, const opened *a, const opened *b) {
     p->matrices = p->quantised = 0;
     const fore_text_config *t = &a->n.config.text;
     fore_text_config left = *t, right = b->n.config.text;
-    assert_int_equal(left.rotary_dim, right.rotary_dim);
-    assert_true(left.rope_theta == right.rope_theta && left.rms_norm_eps == right.rms_norm_eps);
-    assert_memory_equal(left.mrope_section, right.mrope_section, sizeof left.mrope_section);
+    same_rope(&left, &right);
+    assert_true(left.rms_norm_eps == right.rms_norm_eps);
     assert_int_equal(left.tie_word_embeddings, right.tie_word_embeddings);
     assert_int_equal(left.norm_topk_prob, right.norm_topk_prob);
     assert_int_equal(left.max_position_embeddings, right.max_position_embeddings);
@@ -144,7 +169,9 @@ void alike_compare(alike *p, const opened *a, const opened *b) {
     assert_int_equal(a->n.config.has_vision, b->n.config.has_vision);
     if (a->n.config.has_vision) {
         assert_int_equal(a->n.config.image_token_id, b->n.config.image_token_id);
+        assert_int_equal(a->n.config.video_token_id, b->n.config.video_token_id);
         assert_int_equal(a->n.config.vision_start_token_id, b->n.config.vision_start_token_id);
+        same_vision(&a->n.config.vision, &b->n.config.vision);
         same_tower(p, &a->n.config.vision, &a->n.tower, &b->n.tower);
         assert_int_equal(a->n.vision_parameters, b->n.vision_parameters);
     }

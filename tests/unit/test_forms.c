@@ -255,6 +255,9 @@ static void test_turned_blocks(void **state) {
     } table[] = {{FORE_GGUF_TYPE_Q4_K, 4, 32, {FORE_DTYPE_U8, FORE_DTYPE_F32, FORE_DTYPE_F32, 0, 0, FORE_DTYPE_U8}},
                  {FORE_GGUF_TYPE_Q5_K, 8, 32, {FORE_DTYPE_U8, FORE_DTYPE_F32, FORE_DTYPE_F32, 0, 0, FORE_DTYPE_U8}},
                  {FORE_GGUF_TYPE_Q6_K, 8, 16, {FORE_DTYPE_I8, FORE_DTYPE_F32, FORE_DTYPE_F32, FORE_DTYPE_F32, 0, FORE_DTYPE_I8}},
+                 {FORE_GGUF_TYPE_Q3_K, 8, 16, {FORE_DTYPE_I8, FORE_DTYPE_F32, FORE_DTYPE_F32, FORE_DTYPE_F32, 0, FORE_DTYPE_I8}},
+                 {FORE_GGUF_TYPE_Q2_K, 8, 16, {FORE_DTYPE_F32, FORE_DTYPE_F32, FORE_DTYPE_F32, FORE_DTYPE_F32, 0, FORE_DTYPE_F32}},
+                 {FORE_GGUF_TYPE_IQ4_XS, 8, 32, {FORE_DTYPE_U8, FORE_DTYPE_F32, FORE_DTYPE_F32, 0, 0, FORE_DTYPE_U8}},
                  {FORE_GGUF_TYPE_Q4_0, 4, 32, {FORE_DTYPE_F16, FORE_DTYPE_F16, FORE_DTYPE_F16, 0, 0, FORE_DTYPE_F16}},
                  {FORE_GGUF_TYPE_Q8_0, 8, 32, {FORE_DTYPE_F16, FORE_DTYPE_F16, FORE_DTYPE_F16, 0, 0, FORE_DTYPE_F16}}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
@@ -265,7 +268,7 @@ static void test_turned_blocks(void **state) {
             for (size_t k = 0; k < ROWS * row; k++) data[k] = (unsigned char)((k * 2654435761u >> 7) & 0x7f);
             for (size_t k = 0; k < ROWS * K / type->block; k++) /* small steps */
                 for (size_t at = 1; at < 4; at += 2) {
-                    size_t step = type->id == FORE_GGUF_TYPE_Q6_K ? 209 : at;
+                    size_t step = type->id == FORE_GGUF_TYPE_Q6_K ? 209 : type->id == FORE_GGUF_TYPE_Q3_K ? 109 : type->id == FORE_GGUF_TYPE_Q2_K ? 80 + at : at;
                     if (at == 1 || type->block == 256) data[k * type->bytes + step] &= 0x1f;
                 }
             fore_entry e = {.name = "m.weight", .dtype_name = type->name, .dims = 2, .shape = {ROWS, K}, .data = data, .bytes = ROWS * row, .order = &orders[o]};

@@ -115,6 +115,21 @@ static void test_good(void **state) {
     if (open_all(scratch_path(&dir, "good.gguf"), scratch_path(&dir, "mmproj.gguf"), &err)) fail_msg("%s", err.text);
 }
 
+/* The files hold gains, also where no convolution's axes tell. */
+static void test_norms(void **state) {
+    (void)state;
+    fore_error err = {0};
+    fore_arena arena = {0};
+    fore_config config;
+    fore_gguf_model *m;
+    scratch_write(&dir, "good.gguf", good, good_size);
+    if (fore_gguf_model_open(scratch_path(&dir, "good.gguf"), NULL, &m, &err) || fore_gguf_config_read(m, &arena, &config, &err)) fail_msg("%s", err.text);
+    assert_false(config.text.zero_centred_norms);
+    assert_false(config.text.attention_bias);
+    fore_gguf_model_close(m);
+    fore_arena_free(&arena);
+}
+
 static void test_head(void **state) {
     (void)state;
     refuse(0, "GGUG", 4, FORE_ERR_FORMAT, "not a GGUF file");
@@ -165,6 +180,7 @@ static void test_kinds(void **state) {
     (void)state;
     size_t name = place("general.architecture") + strlen("general.architecture") + 4 + 8;
     refuse(name, "llama4", 6, FORE_ERR_UNSUPPORTED, "architecture llama4 is not supported; supported: qwen35");
+    refuse(name, "qwen2x", 6, FORE_ERR_UNSUPPORTED, "qwen2vl, qwen3 and qwen3moe");
     refuse(place("tokenizer.ggml.model") + strlen("tokenizer.ggml.model") + 12, "bert", 4, FORE_ERR_UNSUPPORTED, "byte-level merges (gpt2)");
     refuse(place("tokenizer.ggml.pre") + strlen("tokenizer.ggml.pre") + 12, "llama3", 6, FORE_ERR_UNSUPPORTED,
            "tokenizer.ggml.pre is \"llama3\": words cut that way are not supported; supported: qwen2 and qwen35");
@@ -240,9 +256,93 @@ static void test_files(void **state) {
     for (size_t i = 0; i + 14 < tower_size; i++)
         if (!memcmp(other + i, "qwen3vl_merger", 14)) memcpy(other + i, "qwen2vl_merger", 14);
     scratch_write(&s, "d.gguf", other, tower_size);
-    expect(open_all(scratch_path(&s, "a.gguf"), scratch_path(&s, "d.gguf"), &err), &err, FORE_ERR_UNSUPPORTED, "a vision tower of kind qwen2vl_merger");
+    expect(open_all(scratch_path(&s, "a.gguf"), scratch_path(&s, "d.gguf"), &err), &err, FORE_ERR_UNSUPPORTED,
+           "a vision tower of kind qwen2vl_merger, that of Qwen2-VL");
     free(other);
     scratch_remove(&s);
+}
+
+/* `text`, which must be there, overwritten by as many bytes of `by`. */
+static void put_at(unsigned char *file, size_t size, const char *text, size_t behind, const void *by, size_t n) {
+    size_t length = strlen(text);
+    for (size_t i = 0; i + length + behind + n <= size; i++) {
+        if (memcmp(file + i, text, length)) continue;
+        memcpy(file + i + behind, by, n);
+        return;
+    }
+    fail_msg("the seed has no %s", text);
+}
+
+/* The blocks of two that look at all of a frame, where every so many do: a bit each. */
+static int full_blocks(const unsigned char *vision, size_t size, uint32_t every) {
+    unsigned char *file = malloc(size);
+    memcpy(file, vision, size);
+    put_at(file, size, "clip.vision.n_wa_pattern", 24 + 4, &every, 4);
+    scratch_write(&dir, "w-other.gguf", file, size);
+    free(file);
+    fore_error err = {0};
+    fore_arena arena = {0};
+    fore_config config;
+    fore_gguf_model *m;
+    if (fore_gguf_model_open(scratch_path(&dir, "w.gguf"), scratch_path(&dir, "w-other.gguf"), &m, &err) || fore_gguf_config_read(m, &arena, &config, &err))
+        fail_msg("%s", err.text);
+    const fore_vision_config *v = &config.vision;
+    assert_true(v->gated && v->depth == 2 && v->window_size == 112 && v->tokens_per_second == 2);
+    int all = v->full_attention[0] | v->full_attention[1] << 1;
+    fore_gguf_model_close(m);
+    fore_arena_free(&arena);
+    assert_int_equal(remove(scratch_path(&dir, "w-other.gguf")), 0);
+    return all;
+}
+
+/* Qwen2.5-VL's tower: what it must say and have, and which text models it goes with. */
+static void test_windows(void **state) {
+    (void)state;
+    size_t size;
+    unsigned char *both = (unsigned char *)read_file("tests/fuzz/corpus/gguf/windows", &size);
+    size_t first = (size_t)both[1] | (size_t)both[2] << 8 | (size_t)both[3] << 16, rest = size - 4 - first;
+    unsigned char *vision = both + 4 + first, *bad = malloc(rest);
+    scratch_write(&dir, "w.gguf", both + 4, first);
+    scratch_write(&dir, "w-mmproj.gguf", vision, rest);
+    scratch_write(&dir, "good.gguf", good, good_size);
+    scratch_write(&dir, "mmproj.gguf", tower, tower_size);
+    fore_error err = {0};
+    if (open_all(scratch_path(&dir, "w.gguf"), scratch_path(&dir, "w-mmproj.gguf"), &err)) fail_msg("%s", err.text);
+    expect(open_all(scratch_path(&dir, "good.gguf"), scratch_path(&dir, "w-mmproj.gguf"), &err), &err, FORE_ERR_INVALID,
+           "of kind qwen2.5vl_merger; models of architecture qwen35 have one of kind qwen3vl_merger");
+    expect(open_all(scratch_path(&dir, "w.gguf"), scratch_path(&dir, "mmproj.gguf"), &err), &err, FORE_ERR_INVALID,
+           "of kind qwen3vl_merger; models of architecture qwen2vl have one of kind qwen2.5vl_merger");
+    const uint32_t half = FORE_GGUF_TYPE_F16, rows = 11;
+    const struct {
+        const char *text;
+        size_t behind;
+        const void *by;
+        size_t n;
+        fore_status want;
+        const char *part;
+    } cases[] = {
+        {"qwen2.5vl_merger", 0, "qwen2.5o_merger\x01", 16, FORE_ERR_UNSUPPORTED, "supported: qwen3vl_merger and qwen2.5vl_merger"},
+        {"clip.vision.n_wa_pattern", 0, "clip.vision.n_wa_patterN", 24, FORE_ERR_FORMAT, "has no clip.vision.n_wa_pattern"},
+        {"v.blk.0.attn_k.weight", 0, "v.blk.0.attn_x.weight", 21, FORE_ERR_FORMAT, "attn_k and attn_v of one type and shape"},
+        {"v.blk.0.attn_v.weight", 21 + 4 + 16, &half, 4, FORE_ERR_UNSUPPORTED, "attn_k and attn_v of one type and shape"},
+        {"v.blk.0.attn_v.weight", 21 + 4 + 8, &rows, 4, FORE_ERR_FORMAT, "attn_k and attn_v of one type and shape"},
+        {"v.blk.0.attn_v.bias", 0, "v.blk.0.attn_q.bia_", 19, FORE_ERR_FORMAT, "v.blk.0.attn_q.bias, attn_k and attn_v"},
+        {"v.blk.0.ffn_gate.bias", 0, "v.blk.0.ffn_gate.bia_", 21, FORE_ERR_UNSUPPORTED, "is none that towers of this kind have"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        memcpy(bad, vision, rest);
+        put_at(bad, rest, cases[i].text, cases[i].behind, cases[i].by, cases[i].n);
+        scratch_write(&dir, "w-bad.gguf", bad, rest);
+        expect(open_all(scratch_path(&dir, "w.gguf"), scratch_path(&dir, "w-bad.gguf"), &err), &err, cases[i].want, cases[i].part);
+    }
+    assert_int_equal(full_blocks(vision, rest, 0), 3); /* no windows */
+    assert_int_equal(full_blocks(vision, rest, 1), 3);
+    assert_int_equal(full_blocks(vision, rest, 2), 2);
+    assert_int_equal(full_blocks(vision, rest, 8), 0);
+    const char *const gone[] = {"w.gguf", "w-mmproj.gguf", "w-bad.gguf"};
+    for (int i = 0; i < 3; i++) assert_int_equal(remove(scratch_path(&dir, gone[i])), 0);
+    free(bad);
+    free(both);
 }
 
 /* The public door: what is no model of GGUF files takes no mmproj; a folder with config.json is not looked through for them. */
@@ -331,9 +431,10 @@ static void test_pixels(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),  cmocka_unit_test(test_head),    cmocka_unit_test(test_truncated), cmocka_unit_test(test_values),
-        cmocka_unit_test(test_kinds), cmocka_unit_test(test_empty_at_the_end), cmocka_unit_test(test_tensors), cmocka_unit_test(test_files),     cmocka_unit_test(test_open),
-        cmocka_unit_test(test_pixels),
+        cmocka_unit_test(test_good),    cmocka_unit_test(test_norms),   cmocka_unit_test(test_head),  cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_values),  cmocka_unit_test(test_kinds),   cmocka_unit_test(test_empty_at_the_end),
+        cmocka_unit_test(test_tensors), cmocka_unit_test(test_files),   cmocka_unit_test(test_open),  cmocka_unit_test(test_pixels),
+        cmocka_unit_test(test_windows),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
