@@ -502,7 +502,7 @@ static void test_fused(void **state) {
     const fore_kern *kern;
     assert_int_equal(fore_kern_get("ref", &kern, &err), 0);
     if (fore_panels_reserve(&panels, store, "", &settings, &err)) fail_msg("%s", err.text);
-    fore_binder binder = {store, &arena, &panels, kern, "", &err, FORE_OK};
+    fore_binder binder = {store, &arena, &panels, kern, "", &err, FORE_OK, NULL, 0};
     fore_experts experts = {0};
     fore_bind_slices(&binder, &experts, E, I2, I2 / 2, I2 / 2, C, "experts.up");
     if (binder.status || fore_panels_make(&panels, store, NULL, &err)) fail_msg("%s", err.text);
@@ -545,7 +545,7 @@ static void test_transposed(void **state) {
     assert_int_equal(fore_kern_get("ref", &kern, &err), 0);
     if (fore_forms_read(store, fore_store_at(store, 0), &settings, &all, &err)) fail_msg("%s", err.text);
     if (fore_panels_reserve(&panels, store, "", &settings, &err)) fail_msg("%s", err.text);
-    fore_binder binder = {store, &arena, &panels, kern, "", &err, FORE_OK};
+    fore_binder binder = {store, &arena, &panels, kern, "", &err, FORE_OK, NULL, 0};
     fore_experts half[2];
     for (int h = 0; h < 2; h++) fore_bind_columns(&binder, &half[h], E, C, I2, h * I2 / 2, I2 / 2, "experts.up");
     assert_int_equal(panels.count, E);
