@@ -12,12 +12,15 @@
 #include "base/dtype.h"
 #include "base/error.h"
 
-/* How rope_type "linear" and "yarn" stretch the frequencies; factor and attention are 1 without. */
+/* How rope_type "linear" and "yarn" stretch the frequencies, under the names of rope_parameters; factor is 1 without. */
 typedef struct fore_rope_scaling {
-    double factor;    /* frequencies are divided by it */
-    double attention; /* cos and sin are multiplied by it */
-    bool blend;       /* yarn: the first `low` frequencies are kept, those from `high` on divided, a ramp between */
-    double low, high;
+    double factor; /* frequencies are divided by it */
+    bool yarn;     /* those that turn often keep as they are; the rest is for this kind alone */
+    int original_max_position_embeddings;
+    double beta_fast, beta_slow; /* turns within so many positions: above the one kept, below the other divided */
+    bool truncate;               /* the bounds between frequencies are made whole numbers */
+    double attention_factor;     /* of cos and sin; 0: what follows from factor and the next two */
+    double mscale, mscale_all_dim;
 } fore_rope_scaling;
 
 typedef struct fore_text_config {

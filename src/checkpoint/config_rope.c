@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "checkpoint/config_part.h"
-#include "kernels/kern.h"
 
 static void read_section(fore_config_part *rope, const fore_family *f, int half, int section[3]) {
     const int *usual = f->mrope_section;
@@ -38,41 +37,28 @@ static void read_section(fore_config_part *rope, const fore_family *f, int half,
     section[0] = half - section[1] - section[2];
 }
 
-/* The frequency, counted from the fastest, that turns so many times within `length` positions. */
-static double frequency_of(const fore_text_config *t, double turns, double length) {
-    return t->rotary_dim * fore_log(length / (turns * 2 * 3.14159265358979323846)) / (2 * fore_log(t->rope_theta));
-}
-
-static double attention_of(double scale, double mscale) {
-    return scale <= 1 ? 1 : 0.1 * mscale * fore_log(scale) + 1;
-}
-
-/* YaRN, arXiv:2309.00071: fast frequencies stay, slow ones are divided by the factor, those between are blended. */
 static void read_yarn(fore_config_part *rope, int outer_length, fore_text_config *t) {
     fore_rope_scaling *s = &t->rope_scaling;
-    double length = fore_config_number(rope, "original_max_position_embeddings", outer_length ? outer_length : t->max_position_embeddings);
+    int length = fore_config_int(rope, "original_max_position_embeddings", 1, 1 << 30, t->max_position_embeddings);
     if (outer_length) length = outer_length; /* beside the block it counts more, as in the reference */
-    double fast = fore_config_number(rope, "beta_fast", 32), slow = fore_config_number(rope, "beta_slow", 1);
-    double mscale = fore_config_number(rope, "mscale", 0), all = fore_config_number(rope, "mscale_all_dim", 0);
-    bool truncate = fore_config_bool(rope, "truncate", true);
-    fore_config_check(rope, length >= 1 && length <= 1 << 30, "original_max_position_embeddings: expected a number of tokens");
-    fore_config_check(rope, fast >= 0 && slow >= 0 && mscale >= 0 && all >= 0, "beta_fast, beta_slow, mscale: expected numbers that are not negative");
+    s->yarn = true;
+    s->original_max_position_embeddings = length;
+    s->beta_fast = fore_config_number(rope, "beta_fast", 32);
+    s->beta_slow = fore_config_number(rope, "beta_slow", 1);
+    s->truncate = fore_config_bool(rope, "truncate", true);
+    s->mscale = fore_config_number(rope, "mscale", 0);
+    s->mscale_all_dim = fore_config_number(rope, "mscale_all_dim", 0);
+    s->attention_factor = fore_config_number(rope, "attention_factor", 0);
+    fore_config_check(rope, s->beta_fast >= 0 && s->beta_slow >= 0, "beta_fast, beta_slow: expected numbers that are not negative");
+    fore_config_check(rope, s->mscale >= 0 && s->mscale_all_dim >= 0, "mscale, mscale_all_dim: expected numbers that are not negative");
+    fore_config_check(rope, !fore_json_get(rope->object, "attention_factor") || (s->attention_factor > 0 && s->attention_factor < 1e6),
+                      "attention_factor: expected a number above 0");
     fore_config_check(rope, t->rope_theta > 1, "rope_theta: expected a number above 1, which yarn takes the logarithm of");
-    if (!rope->status && !fore_json_get(rope->object, "factor")) s->factor = t->max_position_embeddings / length;
-    double usual = mscale > 0 && all > 0 ? attention_of(s->factor, mscale) / attention_of(s->factor, all) : attention_of(s->factor, 1);
-    s->attention = fore_config_number(rope, "attention_factor", usual);
-    fore_config_check(rope, s->attention > 0 && s->attention < 1e6, "attention_factor: expected a number above 0");
     if (rope->status) return;
-    s->low = frequency_of(t, fast > 0 ? fast : 32, length);
-    s->high = frequency_of(t, slow > 0 ? slow : 1, length);
-    if (truncate) {
-        s->low = floor(s->low);
-        s->high = ceil(s->high);
-    }
-    s->low = s->low > 0 ? s->low : 0;
-    s->high = s->high < t->rotary_dim - 1 ? s->high : t->rotary_dim - 1;
-    s->blend = true;
-    /* The model's documents leave max_position_embeddings as it was before. */
+    if (s->beta_fast == 0) s->beta_fast = 32;
+    if (s->beta_slow == 0) s->beta_slow = 1;
+    if (!fore_json_get(rope->object, "factor")) s->factor = (double)t->max_position_embeddings / length;
+    /* The models' documents leave max_position_embeddings as it was before. */
     double most = floor(length * s->factor);
     if (most > t->max_position_embeddings) t->max_position_embeddings = most < 1 << 30 ? (int)most : 1 << 30;
 }
@@ -81,7 +67,7 @@ static void read_scaling(fore_config_part *rope, int outer_length, fore_text_con
     /* "type" is the older spelling; "mrope" the name that some files have for none. */
     static const char *const kinds[] = {"default", "mrope", "linear", "yarn", NULL};
     const char *name = fore_json_get(rope->object, "rope_type") ? "rope_type" : "type";
-    t->rope_scaling = (fore_rope_scaling){.factor = 1, .attention = 1};
+    t->rope_scaling = (fore_rope_scaling){.factor = 1};
     fore_config_only(rope, name, kinds[0], kinds);
     const char *kind = fore_config_string(rope, name, kinds[0]);
     if (rope->status || !strcmp(kind, "default") || !strcmp(kind, "mrope")) return;

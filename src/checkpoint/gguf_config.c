@@ -259,7 +259,11 @@ fore_status fore_gguf_config_tree(const fore_gguf_model *m, cJSON **out, fore_er
     builder b = {m, &m->files[0], top, err, FORE_OK};
     need_memory(&b, top);
     bool whole = m->tower >= 0, tied = !fore_gguf_text_tensor(m, "output.weight");
-    put_text(&b, "model_type", whole ? m->family->whole : m->family->text_only);
+    const char *type = whole ? m->family->whole : m->family->text_only;
+    const fore_family *family = fore_family_of_type(type);
+    put_text(&b, "model_type", type);
+    cJSON *classes = family ? put_new(&b, "architectures", true) : NULL;
+    if (classes) list_item(&b, classes, cJSON_CreateString(whole ? family->whole[0] : family->text_only[0]));
     put_bool(&b, "tie_word_embeddings", tied);
     if (m->family->absolute) put_text(&b, "mtp_norm_encoding", "absolute");
     put_ends(&b);

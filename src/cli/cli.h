@@ -70,9 +70,12 @@ typedef struct cli_options {
     const char *plot;
     int runs, prompt_tokens, decode_tokens;
     const char *depths, *sides, *acceptance; /* lists */
-    bool dry_run, show, forget;
+    bool dry_run, show, forget, exact;
     const char *from, *into;
     cli_list questions;
+    const char *prompts; /* of calibrate */
+    int depth;
+    bool all, reset;
     const char *revision; /* of pull */
     cli_list includes, excludes;
     int jobs;
@@ -100,7 +103,9 @@ enum {
     CLI_ATTACH = 1 << 23,
     CLI_HEAL = 1 << 24,
     CLI_MTP_VERIFY = 1 << 25,
-    CLI_ALL = 4095 | CLI_GRAFT | CLI_CHECK | CLI_EXTRACT | CLI_ATTACH | CLI_HEAL | CLI_MTP_VERIFY
+    CLI_CONVERT = 1 << 26,
+    CLI_CALIBRATE = 1 << 27,
+    CLI_ALL = 4095 | CLI_GRAFT | CLI_CHECK | CLI_EXTRACT | CLI_ATTACH | CLI_HEAL | CLI_MTP_VERIFY | CLI_CONVERT | CLI_CALIBRATE
 };
 
 /* --color, in the order of its words. */

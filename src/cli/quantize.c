@@ -1,6 +1,4 @@
 /* foresight quantize: a checkpoint of 4- or 8-bit weights from one of 16-bit weights. */
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -9,9 +7,8 @@
 #include "cli/json.h"
 #include "cli/model.h"
 #include "cli/progress.h"
+#include "cli/quantized.h"
 #include "cli/signals.h"
-
-enum { WORST = 5 };
 
 static int check_usage(const cli_options *o) {
     struct stat status;
@@ -23,54 +20,13 @@ static int check_usage(const cli_options *o) {
     return CLI_OK;
 }
 
-static fore_quantize_options read_options(const cli_options *o) {
-    static const int narrow[] = {4, 8, 16}, vision[] = {8, 16}, groups[] = {32, 64, 128};
-    fore_quantize_options q;
-    fore_quantize_options_init(&q, narrow[o->bits]);
-    if (o->group >= 0) q.group = groups[o->group];
-    if (o->head_bits >= 0) q.head_bits = narrow[o->head_bits];
-    if (o->mtp_bits >= 0) q.mtp_bits = narrow[o->mtp_bits];
-    if (o->vision_bits >= 0) q.vision_bits = vision[o->vision_bits];
-    q.mtp_layers_only = o->mtp_policy == 1;
-    q.threads = o->threads > 0 ? o->threads : 0;
-    return q;
-}
-
-static int compare_errors(const void *a, const void *b) {
-    const fore_quantized *x = *(const fore_quantized *const *)a, *y = *(const fore_quantized *const *)b;
-    return (x->error < y->error) - (x->error > y->error);
-}
-
-/* The quantised ones, worst first; owned (free). */
-static const fore_quantized **sort_worst(const fore_quantize_report *r) {
-    const fore_quantized **list = cli_need(calloc(r->count + 1, sizeof *list));
-    size_t n = 0;
-    for (size_t i = 0; i < r->count; i++)
-        if (r->modules[i].bits) list[n++] = &r->modules[i];
-    if (n) qsort(list, n, sizeof *list, compare_errors);
-    return list;
-}
-
-static void print_each(const fore_quantize_report *r) {
-    for (size_t i = 0; i < r->count; i++) {
-        const fore_quantized *m = &r->modules[i];
-        if (m->bits) printf("%7.3f %%  %d bits  %s\n", 100 * m->error, m->bits, m->name);
-        else printf("      --        --  %s: %s\n", m->name, m->why);
-    }
-}
-
 static void print_report(const cli_options *o, const fore_quantize_report *r, double seconds) {
-    if (o->verbose) print_each(r);
+    if (o->verbose) cli_quantized_print_each(r);
     printf("%s: %.3f GB from %.3f GB, %d %s", o->second, (double)r->bytes / 1e9, (double)r->source_bytes / 1e9, r->files,
            r->files == 1 ? "file" : "files");
     if (r->files_kept) printf(" (%d finished before)", r->files_kept);
     printf(", %.0f s\n%zu matrices quantised, %zu left as they were\n", seconds, r->quantized, r->count - r->quantized);
-    if (!r->quantized) return;
-    const fore_quantized **worst = sort_worst(r);
-    printf("error of the weights (relative RMS): %.3f %% in the mean, most in\n", 100 * r->mean_error);
-    for (size_t i = 0; i < WORST && i < r->quantized; i++)
-        printf("%7.3f %%  %d bits  %s\n", 100 * worst[i]->error, worst[i]->bits, worst[i]->name);
-    free(worst);
+    cli_quantized_print_errors(r);
 }
 
 static void print_check(const cli_options *o, const cli_divergence *d) {
@@ -103,7 +59,7 @@ static int print_json(const cli_options *o, const fore_quantize_report *r, const
 }
 
 static int make(const cli_options *o, const char *source, fore_quantize_report **report, double *seconds) {
-    fore_quantize_options how = read_options(o);
+    fore_quantize_options how = cli_quantized_options(o);
     fore_error err = {0};
     cli_progress progress;
     cli_progress_start(&progress, "quantize");

@@ -67,12 +67,25 @@ bool fore_folder_has(const fore_folder *folder, const char *name, uint64_t *size
     return true;
 }
 
+static uint64_t room_of(const struct statvfs *v) {
+    uint64_t bytes;
+    return !v->f_frsize || __builtin_mul_overflow((uint64_t)v->f_bavail, (uint64_t)v->f_frsize, &bytes) ? UINT64_MAX : bytes;
+}
+
 uint64_t fore_folder_room(const fore_folder *folder) {
     struct statvfs v;
-    uint64_t bytes;
-    if (fstatvfs(folder->fd, &v) || !v.f_frsize || __builtin_mul_overflow((uint64_t)v.f_bavail, (uint64_t)v.f_frsize, &bytes))
-        return UINT64_MAX;
-    return bytes;
+    return fstatvfs(folder->fd, &v) ? UINT64_MAX : room_of(&v);
+}
+
+uint64_t fore_folder_room_for(const char *path) {
+    struct statvfs v;
+    size_t n = strlen(path);
+    while (n && path[n - 1] == '/') n--;
+    while (n && path[n - 1] != '/') n--;
+    char *parent = n ? strndup(path, n) : strdup(".");
+    uint64_t room = parent && !statvfs(parent, &v) ? room_of(&v) : UINT64_MAX;
+    free(parent);
+    return room;
 }
 
 fore_status fore_folder_remove(const fore_folder *folder, const char *name, fore_error *err) {

@@ -23,6 +23,8 @@ fore_status fore_folder_find_any(const fore_folder *folder, char **found, fore_e
 bool fore_folder_has(const fore_folder *folder, const char *name, uint64_t *size); /* a regular file; size may be NULL */
 /* Bytes that may still be written to the file system; UINT64_MAX when it does not say. */
 uint64_t fore_folder_room(const fore_folder *folder);
+/* The same of where a folder that is not there would be made. */
+uint64_t fore_folder_room_for(const char *path);
 /* Removes a file; one that is not there is no failure. */
 fore_status fore_folder_remove(const fore_folder *folder, const char *name, fore_error *err);
 

@@ -34,6 +34,7 @@ static fore_status begin(fore_journal *j, const char *fingerprint, const char *s
         !cJSON_AddStringToObject(j->tree, "fingerprint", fingerprint) ||
         !cJSON_AddStringToObject(j->tree, "settings", settings) || !cJSON_AddArrayToObject(j->tree, "files"))
         return fore_fail_nomem(err, fore_journal_name);
+    j->begun = true;
     return write_journal(j, err);
 }
 

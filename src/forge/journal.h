@@ -12,6 +12,7 @@ extern const char fore_journal_name[];
 typedef struct fore_journal {
     const fore_folder *folder; /* borrowed until close */
     cJSON *tree;               /* owned */
+    bool begun;                /* by this open */
 } fore_journal;
 
 /* Goes on with the journal of the folder, or begins one in an empty folder. settings: the work in words, for the message when

@@ -34,7 +34,7 @@ static void add_module(builder *b, cJSON *to, const char *path, const fore_quant
 static void add_exceptions(builder *b, cJSON *to, const fore_quantize_plan *plan) {
     for (size_t i = 0; i < plan->count && !b->failed; i++) {
         const fore_quantize_job *j = &plan->jobs[i];
-        if (!j->module || (j->bits == plan->rules.bits && j->group == plan->rules.group)) continue;
+        if (!j->module || (j->bits == plan->bits && j->group == plan->group)) continue;
         add_module(b, to, j->module, j);
         fore_buf path = {0};
         if (j->bits && fore_quantize_mlx_path(j->module, &path)) b->failed = true;
@@ -43,11 +43,13 @@ static void add_exceptions(builder *b, cJSON *to, const fore_quantize_plan *plan
     }
 }
 
+/* NULL: nothing is quantised. */
 static cJSON *make_block(builder *b, const fore_quantize_plan *plan) {
+    if (!plan->bits) return NULL;
     cJSON *block = cJSON_CreateObject();
     keep(b, block);
     if (b->failed) return NULL;
-    add_settings(b, block, plan->rules.bits, plan->rules.group);
+    add_settings(b, block, plan->bits, plan->group);
     keep(b, cJSON_AddStringToObject(block, "mode", "affine"));
     add_exceptions(b, block, plan);
     return block;
@@ -97,8 +99,8 @@ static size_t cut_brace(const char *text, size_t size) {
 }
 
 static fore_status put_blocks(fore_buf *out, const cJSON *config, const cJSON *block, const cJSON *draft) {
-    fore_status s = put_member(out, "quantization", block);
-    if (!s) s = put_member(out, "quantization_config", block);
+    fore_status s = block ? put_member(out, "quantization", block) : FORE_OK;
+    if (!s && block) s = put_member(out, "quantization_config", block);
     if (!s && draft && !fore_json_get(config, "mtplx_mtp_quantization")) s = put_member(out, "mtplx_mtp_quantization", draft);
     return s ? s : fore_buf_puts(out, "\n}\n");
 }
@@ -113,12 +115,12 @@ static fore_status refuse_quantised(const cJSON *config, const char *what, fore_
         if (cJSON_IsString(method) && (!strcmp(method->valuestring, "fp8") || !strcmp(method->valuestring, "compressed-tensors"))) continue;
         if (q && !cJSON_IsFalse(q) && !(cJSON_IsObject(q) && !q->child))
             return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: %s: the source is quantised already; give the checkpoint that it was made "
-                             "from", what, keys[i % 2]);
+                             "from, or take foresight forge convert", what, keys[i % 2]);
     }
     return FORE_OK;
 }
 
-/* null, false and {} say the same as nothing, FP8 is gone, and all would be in the way. */
+/* null, false and {} say the same as nothing, other forms are gone, and all would be in the way. */
 static bool drop_old(cJSON *config) {
     static const char *const keys[] = {"quantization", "quantization_config"};
     cJSON *const objects[] = {config, cJSON_GetObjectItemCaseSensitive(config, "text_config")};
@@ -132,6 +134,21 @@ static bool drop_old(cJSON *config) {
     return dropped;
 }
 
+/* Bits and group of a draft head that was quantised before, where they are others now. */
+static bool correct_draft(cJSON *config, const cJSON *draft) {
+    static const char *const names[] = {"bits", "group_size"};
+    cJSON *old = cJSON_GetObjectItemCaseSensitive(config, "mtplx_mtp_quantization");
+    bool changed = false;
+    for (int i = 0; i < 2 && draft; i++) {
+        cJSON *value = cJSON_GetObjectItemCaseSensitive(old, names[i]);
+        double now = fore_json_get(draft, names[i])->valuedouble;
+        if (!cJSON_IsNumber(value) || value->valuedouble == now) continue;
+        cJSON_SetNumberValue(value, now);
+        changed = true;
+    }
+    return changed;
+}
+
 fore_status fore_quantize_config(const fore_quantize_plan *plan, const char *source, size_t size, const char *what, char **text,
                                  fore_error *err) {
     *text = NULL;
@@ -141,13 +158,16 @@ fore_status fore_quantize_config(const fore_quantize_plan *plan, const char *sou
     builder b = {false};
     fore_status s = fore_json_parse(source, size, what, &config, err);
     if (s) return s;
-    s = cJSON_IsObject(config) ? refuse_quantised(config, what, err) : fore_fail(err, FORE_ERR_FORMAT, "%s: expected an object", what);
+    if (!cJSON_IsObject(config)) s = fore_fail(err, FORE_ERR_FORMAT, "%s: expected an object", what);
+    else if (!plan->rules.any_form) s = refuse_quantised(config, what, err);
     if (s) {
         cJSON_Delete(config);
         return s;
     }
     cJSON *block = make_block(&b, plan), *draft = make_draft_block(&b, plan);
-    if (drop_old(config)) {
+    bool changed = drop_old(config);
+    if (plan->rules.any_form && !b.failed) changed |= correct_draft(config, draft);
+    if (changed) {
         printed = cJSON_Print(config);
         source = printed;
         size = printed ? strlen(printed) : 0;

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "forge/quantize_rows.h"
 #include "kernels/half.h"
 #include "kernels/quant.h"
-#include "kernels/turn.h"
 
-enum { BLOCK_BYTES = 8 << 20, TASK_WEIGHTS = 1 << 16 };
+enum { BLOCK_BYTES = 8 << 20, TASK_WEIGHTS = 1 << 16, TASK_ROWS_LEAST = 64 };
 
 /* The places of a job's tensors in its file; scales and biases of a quantised matrix alone. */
 typedef struct places {
@@ -22,20 +22,26 @@ typedef struct sums {
     double error, weights; /* of squares */
 } sums;
 
-/* Some rows of one matrix on their way through the pool. */
+/* What came of a part of a block. */
+typedef struct outcome {
+    sums of;
+    fore_status status;
+    const char *problem; /* of the source's numbers, or NULL */
+} outcome;
+
+/* Some rows of one piece on their way through the pool. */
 typedef struct block {
     const fore_quantize_job *job;
-    fore_dtype dtype;
-    const unsigned char *from; /* [rows,K] */
-    unsigned char *turned;     /* room for as many, when some piece is transposed or in another form */
-    uint64_t rows, task_rows;
+    const fore_quantize_piece *piece;
+    uint64_t first, rows, task_rows; /* rows first .. first+rows-1 of the piece */
+    const unsigned char *from;       /* [rows,K] as floats; written by the tasks when the piece's rows lie otherwise */
+    fore_rows room;
     unsigned char *q, *scales, *biases;
-    sums *of;            /* [tasks] */
-    fore_status *status; /* [tasks] */
+    outcome *of; /* [tasks] */
 } block;
 
 fore_status fore_quantize_stream_step(const fore_quantize_stream *stream, fore_error *err) {
-    if (stream->progress && stream->progress(stream->user, "quantize", stream->done, stream->plan->source_bytes))
+    if (stream->progress && stream->progress(stream->user, stream->stage, stream->done, stream->plan->source_bytes))
         return fore_fail(err, FORE_ERR_CANCELLED, "cancelled while quantising");
     return FORE_OK;
 }
@@ -52,19 +58,20 @@ static fore_qweight shape_of(const fore_quantize_job *j, uint64_t rows) {
 }
 
 static uint64_t q_row(const fore_quantize_job *j) { return j->K / 8 * (uint64_t)j->bits; }
-static uint64_t affine_row(const fore_quantize_job *j) { return j->K / (uint64_t)j->group * 2; }
+static uint64_t affine_row(const fore_quantize_job *j) { return j->K / (uint64_t)j->group * fore_dtype_size(j->affine); }
+static uint64_t float_row(const fore_quantize_job *j) { return j->K * fore_dtype_size(j->dtype); }
 
 /* What the stored numbers stand for, against what they were made from. */
 static sums compare(const block *b, uint64_t first, uint64_t rows) {
     const fore_quantize_job *j = b->job;
     const unsigned char *q = b->q + first * q_row(j), *scales = b->scales + first * affine_row(j);
-    const unsigned char *biases = b->biases + first * affine_row(j), *from = b->from + first * j->K * fore_dtype_size(b->dtype);
+    const unsigned char *biases = b->biases + first * affine_row(j), *from = b->from + first * float_row(j);
     uint64_t group = (uint64_t)j->group;
     sums s = {0, 0};
     for (uint64_t g = 0; g < rows * (j->K / group); g++) {
         double scale = (double)load(j->affine, scales, g), bias = (double)load(j->affine, biases, g), error = 0, weights = 0;
         for (uint64_t k = g * group; k < (g + 1) * group; k++) {
-            double w = (double)load(b->dtype, from, k);
+            double w = (double)load(j->dtype, from, k);
             int u = j->bits == 8 ? q[k] : q[k / 2] >> 4 * (k % 2) & 15;
             double d = scale * u + bias - w;
             error += d * d;
@@ -79,76 +86,75 @@ static sums compare(const block *b, uint64_t first, uint64_t rows) {
 /* At 8 bits the error is that of the rounding whatever the scale. */
 static fore_status quantize_rows(const block *b, const fore_qweight *w, unsigned char *q, unsigned char *scales,
                                  unsigned char *biases, const unsigned char *from) {
-    return (w->bits == 4 ? fore_quantize_rows_fitted : fore_quantize_rows)(w, q, scales, biases, b->dtype, from, NULL);
+    return (w->bits == 4 ? fore_quantize_rows_fitted : fore_quantize_rows)(w, q, scales, biases, b->job->dtype, from, NULL);
 }
 
-static void quantize_task(void *context, int index, int worker) {
+/* Rows of a block: read, and quantised unless they are stored as they are. */
+static void block_task(void *context, int index, int worker) {
     (void)worker;
     block *b = context;
     uint64_t first = (uint64_t)index * b->task_rows, rows = b->rows - first < b->task_rows ? b->rows - first : b->task_rows;
     const fore_quantize_job *j = b->job;
+    unsigned char *q = b->q + first * q_row(j), *scales = b->scales + first * affine_row(j), *biases = b->biases + first * affine_row(j);
+    outcome *out = &b->of[index];
+    *out = (outcome){.problem = NULL};
+    if (j->exact) {
+        const fore_form_rows to = {q, scales, biases};
+        out->problem = fore_rows_stored(&b->room, j, b->piece, b->first + first, rows, first, &to);
+        return;
+    }
+    if (!fore_rows_lie(b->piece) && fore_rows_part(b->piece)) out->problem = fore_rows_floats(&b->room, j, b->piece, b->first + first, rows, first);
+    if (out->problem) return;
     fore_qweight w = shape_of(j, rows);
-    b->status[index] = quantize_rows(b, &w, b->q + first * q_row(j), b->scales + first * affine_row(j),
-                                     b->biases + first * affine_row(j), b->from + first * j->K * fore_dtype_size(b->dtype));
-    if (!b->status[index]) b->of[index] = compare(b, first, rows);
+    out->status = quantize_rows(b, &w, q, scales, biases, b->from + first * float_row(j));
+    if (!out->status) out->of = compare(b, first, rows);
 }
 
-/* Names the first row that could not be quantised, `base` rows into the tensor that it is from. */
-static fore_status name_row(const block *b, const fore_quantize_piece *piece, uint64_t base, fore_error *err) {
+static fore_status name_problem(const fore_quantize_stream *st, const fore_quantize_piece *piece, const char *problem, fore_error *err) {
+    return fore_fail(err, FORE_ERR_FORMAT, "%s: %s: %s", st->stage, piece->from->name, problem);
+}
+
+/* Names the first row that could not be quantised. */
+static fore_status name_row(const fore_quantize_stream *st, const block *b, fore_error *err) {
     const fore_quantize_job *j = b->job;
+    const char *name = b->piece->from->name;
     for (uint64_t r = 0; r < b->rows; r++) {
         fore_qweight w = shape_of(j, 1);
-        const unsigned char *row = b->from + r * j->K * fore_dtype_size(b->dtype);
+        const unsigned char *row = b->from + r * float_row(j);
+        uint64_t number = b->piece->row + b->first + r, k = 0; /* in the tensor that it is from */
         if (!quantize_rows(b, &w, b->q, b->scales, b->biases, row)) continue;
-        uint64_t k = 0;
-        while (k < j->K && isfinite(load(b->dtype, row, k))) k++;
+        while (k < j->K && isfinite(load(j->dtype, row, k))) k++;
         if (k < j->K)
-            return fore_fail(err, FORE_ERR_FORMAT, "quantize: %s: row %" PRIu64 ", column %" PRIu64 " is not a finite number: the "
-                             "checkpoint is damaged; fetch this file of it again", piece->from->name, base + r, k);
-        return fore_fail(err, FORE_ERR_FORMAT, "quantize: %s: row %" PRIu64 " has weights too large for 16-bit scales",
-                         piece->from->name, base + r);
+            return fore_fail(err, FORE_ERR_FORMAT, "%s: %s: row %" PRIu64 ", column %" PRIu64 " is not a finite number: the "
+                             "checkpoint is damaged; fetch this file of it again", st->stage, name, number, k);
+        return fore_fail(err, FORE_ERR_FORMAT, "%s: %s: row %" PRIu64 " has weights too large for 16-bit scales", st->stage, name, number);
     }
-    return fore_fail(err, FORE_ERR_BUG, "quantize: %s: rows fail together and not alone", piece->from->name);
+    return fore_fail(err, FORE_ERR_BUG, "%s: %s: rows fail together and not alone", st->stage, name);
 }
 
-static fore_status quantize_block(const fore_quantize_stream *st, block *b, const fore_quantize_piece *piece, uint64_t base,
-                                  sums *total, fore_error *err) {
+static fore_status make_block(const fore_quantize_stream *st, block *b, sums *total, fore_error *err) {
     int tasks = (int)((b->rows - 1) / b->task_rows + 1);
-    fore_pool_run(st->pool, quantize_task, b, tasks);
+    const char *problem = NULL;
+    b->from = fore_rows_lie(b->piece) ? b->piece->from->data + (b->piece->row + b->first) * float_row(b->job) : b->room.floats;
+    if (!fore_rows_part(b->piece)) problem = fore_rows_floats(&b->room, b->job, b->piece, b->first, b->rows, 0);
+    if (!problem) fore_pool_run(st->pool, block_task, b, tasks);
+    for (int i = 0; i < tasks && !problem; i++) problem = b->of[i].problem;
+    if (problem) return name_problem(st, b->piece, problem, err);
     for (int i = 0; i < tasks; i++)
-        if (b->status[i]) return name_row(b, piece, base, err);
+        if (b->of[i].status) return name_row(st, b, err);
     for (int i = 0; i < tasks; i++) {
-        total->error += b->of[i].error;
-        total->weights += b->of[i].weights;
+        total->error += b->of[i].of.error;
+        total->weights += b->of[i].of.weights;
     }
     return FORE_OK;
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/* Rows r .. r+rows-1 of a piece, which lie together: in the file, or written or turned into the room given. NULL: a form has no
- * such numbers. */
-static const unsigned char *piece_rows(const fore_quantize_job *j, const fore_quantize_piece *p, uint64_t r, uint64_t rows, void *room,
-                                       fore_error *err) {
-    size_t size = fore_dtype_size(p->from->dtype);
-    if (p->form) {
-        const fore_form_rows to = {.q = room};
-        const char *problem = p->form->form->write(p->form, (size_t)(p->row + r), (size_t)rows, &to);
-        if (!problem) return room;
-        fore_fail(err, FORE_ERR_FORMAT, "quantize: %s: %s", p->from->name, problem);
-        return NULL;
-    }
-    if (!p->across) return p->from->data + (p->row + r) * j->K * size;
-    const unsigned char *from = p->from->data + (p->skip + p->row + r) * size;
-    if (size == 4) fore_turn_32(room, from, j->K, p->across, rows);
-    else fore_turn_16(room, from, j->K, p->across, rows);
-    return room;
-}
-
 /* Whether rows lie in the file only turned, or in another form. */
 static bool is_turned(const fore_quantize_job *j) {
     bool turned = false;
-    for (size_t i = 0; i < j->piece_count; i++) turned = turned || j->pieces[i].across || j->pieces[i].form;
+    for (size_t i = 0; i < j->piece_count; i++) turned = turned || !fore_rows_lie(&j->pieces[i]);
     return turned;
 }
 
@@ -156,18 +162,23 @@ static bool is_turned(const fore_quantize_job *j) {
 static fore_status copy_turned(fore_quantize_stream *st, const fore_quantize_job *j, const fore_folder_file *file, uint64_t at,
                                fore_error *err) {
     enum { ROWS = 64 };
-    size_t row = j->K * fore_dtype_size(j->dtype);
-    unsigned char *room = malloc(ROWS * row);
-    fore_status s = room ? FORE_OK : fore_fail_nomem(err, j->name);
-    for (size_t i = 0; i < j->piece_count; i++)
-        for (uint64_t r = 0, rows; r < j->pieces[i].rows && !s; r += rows, at += rows * row) {
-            rows = j->pieces[i].rows - r < ROWS ? j->pieces[i].rows - r : ROWS;
+    size_t row = (size_t)float_row(j);
+    fore_rows room;
+    fore_status s = fore_rows_new(j, ROWS, &room, err);
+    for (size_t i = 0; i < j->piece_count && !s; i++) {
+        const fore_quantize_piece *p = &j->pieces[i];
+        for (uint64_t r = 0, rows; r < p->rows && !s; r += rows, at += rows * row) {
+            rows = p->rows - r < ROWS ? p->rows - r : ROWS;
             s = fore_quantize_stream_step(st, err);
-            const unsigned char *from = s ? NULL : piece_rows(j, &j->pieces[i], r, rows, room, err);
-            if (!s) s = from ? fore_folder_write_at(file, at, from, (size_t)(rows * row), err) : FORE_ERR_FORMAT;
+            const char *problem = s || fore_rows_lie(p) ? NULL : fore_rows_floats(&room, j, p, r, rows, 0);
+            if (problem) s = name_problem(st, p, problem, err);
+            const unsigned char *from = fore_rows_lie(p) ? p->from->data + (p->row + r) * row : room.floats;
+            if (!s) s = fore_folder_write_at(file, at, from, (size_t)(rows * row), err);
+            fore_rows_release(p, r, rows, r + rows == p->rows);
             st->done += rows * row;
         }
-    free(room);
+    }
+    fore_rows_free(&room);
     return s;
 }
 
@@ -183,7 +194,7 @@ static fore_status copy_job(fore_quantize_stream *st, const fore_quantize_job *j
             fore_status s = fore_quantize_stream_step(st, err);
             if (!s) s = fore_folder_write_at(file, at, from, size, err);
             if (s) return s;
-            fore_map_release(from, size);
+            if (p->mapped) fore_map_release(from, size);
             from += size;
             at += size;
             left -= size;
@@ -206,19 +217,16 @@ static fore_status stream_rows(fore_quantize_stream *st, block *b, uint64_t most
     const fore_quantize_job *j = b->job;
     uint64_t written = 0;
     for (size_t i = 0; i < j->piece_count; i++) {
-        const fore_quantize_piece *p = &j->pieces[i];
-        b->dtype = p->from->dtype;
-        uint64_t row_bytes = j->K * fore_dtype_size(b->dtype);
-        for (uint64_t r = 0; r < p->rows; r += b->rows) {
-            b->rows = p->rows - r < most ? p->rows - r : most;
-            b->from = piece_rows(j, p, r, b->rows, b->turned, err);
-            fore_status s = b->from ? fore_quantize_stream_step(st, err) : FORE_ERR_FORMAT;
-            if (!s) s = quantize_block(st, b, p, p->row + r, total, err);
+        const fore_quantize_piece *p = b->piece = &j->pieces[i];
+        for (b->first = 0; b->first < p->rows; b->first += b->rows) {
+            b->rows = p->rows - b->first < most ? p->rows - b->first : most;
+            fore_status s = fore_quantize_stream_step(st, err);
+            if (!s) s = make_block(st, b, total, err);
             if (!s) s = write_block(file, b, at, written, err);
             if (s) return s;
-            if (!p->across && !p->form) fore_map_release(b->from, (size_t)(b->rows * row_bytes));
+            fore_rows_release(p, b->first, b->rows, b->first + b->rows == p->rows);
             written += b->rows;
-            st->done += b->rows * row_bytes;
+            st->done += b->rows * float_row(j);
         }
     }
     return FORE_OK;
@@ -227,25 +235,24 @@ static fore_status stream_rows(fore_quantize_stream *st, block *b, uint64_t most
 static fore_status quantize_job(fore_quantize_stream *st, const fore_quantize_job *j, const fore_folder_file *file,
                                 const places *at, double *error, fore_error *err) {
     uint64_t most = BLOCK_BYTES / 4 / j->K + 1; /* rows at a time */
-    if (most > j->rows) most = j->rows;
     block b = {.job = j, .task_rows = TASK_WEIGHTS / j->K + 1};
+    /* Rows of integers that lie in columns share cache lines. */
+    if (j->pieces[0].form && b.task_rows < TASK_ROWS_LEAST) b.task_rows = TASK_ROWS_LEAST;
+    if (most > j->rows) most = j->rows;
     size_t tasks = (size_t)((most - 1) / b.task_rows + 1);
     b.q = malloc((size_t)(most * q_row(j)));
     b.scales = malloc((size_t)(most * affine_row(j)));
     b.biases = malloc((size_t)(most * affine_row(j)));
     b.of = malloc(tasks * sizeof *b.of);
-    b.status = malloc(tasks * sizeof *b.status);
-    b.turned = is_turned(j) ? malloc((size_t)(most * j->K) * fore_dtype_size(j->dtype)) : NULL;
     sums total = {0, 0};
-    fore_status s = b.q && b.scales && b.biases && b.of && b.status && (b.turned || !is_turned(j)) ? FORE_OK : fore_fail_nomem(err, "rows to be quantised");
+    fore_status s = b.q && b.scales && b.biases && b.of ? fore_rows_new(j, most, &b.room, err) : fore_fail_nomem(err, "rows to be quantised");
     if (!s) s = stream_rows(st, &b, most, file, at, &total, err);
     *error = total.weights > 0 ? sqrt(total.error / total.weights) : 0;
+    fore_rows_free(&b.room);
     free(b.q);
     free(b.scales);
     free(b.biases);
     free(b.of);
-    free(b.status);
-    free(b.turned);
     return s;
 }
 

@@ -11,7 +11,8 @@ typedef struct fore_quantize_stream {
     const fore_quantize_plan *plan;
     const fore_folder *folder;
     fore_pool *pool;
-    fore_progress progress; /* stage "quantize", bytes of the source; may be NULL */
+    const char *stage; /* what this work is called in progress and messages; static */
+    fore_progress progress; /* bytes of the source as floats; may be NULL */
     void *user;
     uint64_t done;
     double *errors; /* [plan->count], filled: relative RMS error of each quantised matrix, else 0 */

@@ -114,6 +114,12 @@ static void find_norms(const fore_binder *b, const fore_text_config *t, fore_net
     }
 }
 
+/* Files that were made of GGUF files have the projections of linear layers apart, whatever the family's own have. */
+static void find_projections(const fore_binder *b, fore_text_config *t) {
+    for (int i = 0; i < t->num_hidden_layers && t->linear_by_key_head; i++)
+        if (!t->full_attention[i] && fore_bind_find(b, "layers.%d.linear_attn.in_proj_qkv.weight", i)) t->linear_by_key_head = false;
+}
+
 static fore_status bind_text(fore_network *n, fore_error *err) {
     const fore_text_config *t = &n->config.text;
     const char *prefix = find_prefix(n->store, TEXT_PREFIXES, COUNT(TEXT_PREFIXES), "embed_tokens.weight");
@@ -126,6 +132,7 @@ static fore_status bind_text(fore_network *n, fore_error *err) {
     n->layers = fore_arena_alloc(&n->arena, (size_t)t->num_hidden_layers, sizeof *n->layers);
     if (!n->layers) return fore_fail_nomem(err, "the layer table");
     find_norms(&b, t, n);
+    find_projections(&b, &n->config.text);
     float plus = n->norms_absolute ? 0 : 1;
     fore_bind_matrix(&b, &n->embed, t->vocab_size, C, "embed_tokens.weight");
     fore_bind_vector(&b, &n->norm, C, plus, "norm.weight");
@@ -173,18 +180,15 @@ static void count_parameters(fore_network *n, uint64_t quantised) {
     n->active_parameters = n->text_parameters - idle;
 }
 
-fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore_load *load, fore_network *out, fore_error *err) {
-    *out = (fore_network){.kern = kern};
-    fore_gguf_model *gguf = load ? load->gguf : NULL;
-    fore_status s = gguf ? fore_gguf_config_read(gguf, &out->arena, &out->config, err) : fore_config_read(dir, &out->arena, &out->config, err);
-    if (!s) s = gguf ? fore_gguf_store_make(gguf, &out->store, err) : fore_store_open(dir, &out->store, err);
-    if (!s) s = fore_panels_reserve(&out->panels, out->store, "", &out->config.stored, err);
+/* The network of what config and store hold. *text: the text model's parameters in quantised matrices. */
+static fore_status bind_network(fore_network *out, const fore_load *load, uint64_t *text, fore_error *err) {
+    fore_status s = fore_panels_reserve(&out->panels, out->store, "", &out->config.stored, err);
     if (!s) s = bind_text(out, err);
-    uint64_t text = out->panels.parameters;
+    *text = out->panels.parameters;
     if (!s) {
         const fore_text_config *t = &out->config.text;
         float *inv_freq = fore_arena_alloc(&out->arena, (size_t)t->rotary_dim / 2, sizeof *inv_freq);
-        if (inv_freq) fore_rope_text_frequencies(t, inv_freq);
+        if (inv_freq) out->rope_attention = fore_rope_text_frequencies(t, inv_freq);
         out->inv_freq = inv_freq;
         if (!inv_freq) s = fore_fail_nomem(err, "rope frequencies");
     }
@@ -205,7 +209,19 @@ fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore
         out->vision_inv_freq = inv_freq;
         if (!inv_freq) s = fore_fail_nomem(err, "rope frequencies");
     }
-    if (!s) s = fore_panels_make(&out->panels, out->store, load, err);
+    return s ? s : fore_panels_make(&out->panels, out->store, load, err);
+}
+
+fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore_load *load, fore_network *out, fore_error *err) {
+    *out = (fore_network){.kern = kern};
+    fore_gguf_model *gguf = load ? load->gguf : NULL;
+    uint64_t text = 0;
+    fore_status s = gguf ? fore_gguf_config_read(gguf, &out->arena, &out->config, err) : fore_config_read(dir, &out->arena, &out->config, err);
+    if (!s) s = gguf ? fore_gguf_store_make(gguf, &out->store, err) : fore_store_open(dir, &out->store, err);
+    if (!s) {
+        s = bind_network(out, load, &text, err);
+        if (s) s = fore_fail_prefix(err, s, "%s", dir); /* tensors have names, the checkpoint has not said its own yet */
+    }
     if (s) {
         fore_network_close(out);
         return s;

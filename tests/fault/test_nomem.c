@@ -13,45 +13,11 @@
 #include "base/file.h"
 #include "decode/session.h"
 #include "model/pack.h"
-#include "support/failing_malloc.h"
+#include "support/refuse_each.h"
 #include "support/scratch.h"
 
-/* A run returns its status and leaves nothing allocated. */
-typedef fore_status (*short_run)(void *context, fore_error *err);
-
-/* Every n: the n-th allocation fails. Ends when a run needs fewer than n. */
-static void fail_each(const char *name, short_run run, void *context, long at_least) {
-    fore_error err = {0};
-    if (run(context, &err)) fail_msg("%s: does not run at all: %s", name, err.text); /* and one-time memory of libraries is taken */
-    long n = 0, wrong = 0;
-    for (;; n++) {
-        long before = atomic_load(&malloc_live);
-        err = (fore_error){0};
-        atomic_store(&malloc_refused, false);
-        atomic_store(&malloc_left, n);
-        atomic_store(&malloc_armed, true);
-        fore_status s = run(context, &err);
-        atomic_store(&malloc_armed, false);
-        long after = atomic_load(&malloc_live);
-#ifndef FORE_WRAP_ALLOCATIONS /* there the project also frees what libraries made; leaks are the sanitizer's to find */
-        if (after != before) fail_msg("%s: %ld allocations are left when number %ld failed (%s)", name, after - before, n, err.text);
-#else
-        (void)before, (void)after;
-        at_least = 1;
-#endif
-        if (!atomic_load(&malloc_refused)) {
-            if (s) fail_msg("%s: fails without a reason: %s", name, err.text);
-            break;
-        }
-        if (s == FORE_OK) continue; /* a library had another way */
-        if (s != FORE_ERR_NOMEM || !err.text[0]) {
-            print_error("%s: status %d \"%s\" when allocation %ld failed\n", name, s, err.text, n);
-            wrong++;
-        }
-    }
-    print_message("%s: %ld allocations\n", name, n);
-    assert_int_equal(wrong, 0);
-    assert_true(n >= at_least);
+static void fail_each(const char *name, fore_status (*run)(void *context, fore_error *err), void *context, long at_least) {
+    refuse_each(&(refusals){.what = name, .act = run, .user = context, .least = at_least - 1, .spare = 1 << 30});
 }
 
 static fore_status open_random_model(void *context, fore_error *err) {
@@ -200,7 +166,7 @@ static fore_status answer_run(void *context, fore_error *err) {
 static fore_status video_run(void *context, fore_error *err) {
     const answer_context *c = context;
     fore_session *session;
-    const fore_session_options o = {.threads = 2, .context = 96};
+    const fore_session_options o = {.threads = 2, .context = 192};
     fore_status s = fore_session_new(c->model, &o, &session, err);
     if (s) return s;
     const fore_image frames[] = {c->image, c->image, c->image};
@@ -280,8 +246,12 @@ static void test_answer(void **state) {
     fail_each("answer", answer_run, &c, 30);
     fail_each("video", video_run, &c, 40);
     fail_each("measure", measure_run, &c, 20);
-    free(picture.data);
     fore_model_close(m);
+    if (fore_model_open(FORE_DATA "/qwen2_5_video/clips", NULL, &m, &err)) fail_msg("%s", err.text);
+    c.model = m;
+    fail_each("video in one block", video_run, &c, 40);
+    fore_model_close(m);
+    free(picture.data);
     /* Deepstack rows, transposed experts. */
     static const float patches[16 * 1536];
     static const int32_t seen[] = {5, 77, 316, 130, 6};

@@ -12,7 +12,7 @@
 #include "checkpoint/gguf.h"
 #include "checkpoint/gguf_model.h"
 #include "model/gguf_blocks.h"
-#include "model/mtp.h"
+#include "support/alike.h"
 #include "support/answer.h"
 #include "support/tensors.h"
 #include "text/tokenizer.h"
@@ -65,164 +65,15 @@ static void test_blocks(void **state) {
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-typedef struct opened {
-    fore_network n;
-    fore_mtp mtp;
-} opened;
-
-static opened open_one(const char *path, const char *mmproj, bool is_gguf) {
-    opened o = {0};
-    fore_error err = {0};
-    const fore_kern *kern;
-    fore_load load = {0};
-    if (fore_kern_get(NULL, &kern, &err) || (is_gguf && fore_gguf_model_open(path, mmproj, &load.gguf, &err)) ||
-        fore_network_open(path, kern, &load, &o.n, &err) || fore_mtp_open(path, &o.n, NULL, &load, &o.mtp, &err))
-        fail_msg("%s", err.text);
-    fore_gguf_model_close(load.gguf);
-    return o;
-}
-
-static void close_one(opened *o) {
-    fore_mtp_close(&o->mtp);
-    fore_network_close(&o->n);
-}
-
-typedef struct pair {
-    const fore_kern *kern;
-    const char *name;
-    double most;   /* 0: to the bit; else of the root mean square of the row's errors, relative to the row's */
-    int matrices, quantised; /* compared; those of them that are in panels of ours */
-} pair;
-
-static void same_vector(const pair *p, const char *what, const float *a, const float *b, size_t n) {
-    assert_int_equal(a != NULL, b != NULL);
-    for (size_t i = 0; a && i < n; i++)
-        if (a[i] != b[i]) fail_msg("%s: %s: number %zu is %a, in the checkpoint %a", p->name, what, i, (double)b[i], (double)a[i]);
-}
-
-static void same_matrix(pair *p, const char *what, const fore_weight *a, const fore_weight *b) {
-    assert_int_equal(a->data != NULL, b->data != NULL);
-    if (!a->data) return;
-    if (a->N != b->N || a->K != b->K) fail_msg("%s: %s: [%d,%d] and [%d,%d]", p->name, what, a->N, a->K, b->N, b->K);
-    float *x = malloc((size_t)a->K * sizeof *x), *y = malloc((size_t)a->K * sizeof *y);
-    for (int r = 0; r < a->N; r++) {
-        fore_weight_row(p->kern, a, r, x);
-        fore_weight_row(p->kern, b, r, y);
-        double error = 0, size = 0;
-        for (int k = 0; k < a->K; k++) {
-            error += pow((double)x[k] - (double)y[k], 2);
-            size += pow((double)x[k], 2);
-        }
-        if (error > p->most * p->most * size) fail_msg("%s: %s: row %d differs (%g of %g)", p->name, what, r, sqrt(error), sqrt(size));
-    }
-    free(x);
-    free(y);
-    p->matrices++;
-    p->quantised += b->bits != 0;
-}
-
-static void same_layer(pair *p, const fore_text_config *t, const fore_layer *a, const fore_layer *b) {
-    size_t C = (size_t)t->hidden_size, D = (size_t)t->head_dim, nv = (size_t)t->linear_num_value_heads;
-    assert_int_equal(a->full, b->full);
-    same_vector(p, "input norm", a->input_norm, b->input_norm, C);
-    same_vector(p, "post norm", a->post_norm, b->post_norm, C);
-    same_vector(p, "q norm", a->q_norm, b->q_norm, D);
-    same_vector(p, "k norm", a->k_norm, b->k_norm, D);
-    same_matrix(p, "q", &a->q_proj, &b->q_proj);
-    same_matrix(p, "k", &a->k_proj, &b->k_proj);
-    same_matrix(p, "v", &a->v_proj, &b->v_proj);
-    same_matrix(p, "o", &a->o_proj, &b->o_proj);
-    if (!a->full) {
-        same_vector(p, "conv", a->conv, b->conv, (size_t)t->linear_conv_kernel_dim * fore_linear_channels(t));
-        same_vector(p, "dt bias", a->dt_bias, b->dt_bias, nv);
-        same_vector(p, "gated norm", a->gated_norm, b->gated_norm, (size_t)t->linear_value_head_dim);
-        for (size_t h = 0; h < nv; h++) /* the file's was made by another exp */
-            assert_true(fabs((double)a->neg_exp_A[h] - (double)b->neg_exp_A[h]) <= 4e-7 * fabs((double)a->neg_exp_A[h]));
-        same_matrix(p, "out", &a->out_proj, &b->out_proj);
-        if (!a->in_proj_qkvz.data) {
-            same_matrix(p, "qkv", &a->in_proj_qkv, &b->in_proj_qkv);
-            same_matrix(p, "z", &a->in_proj_z, &b->in_proj_z);
-            same_matrix(p, "b", &a->in_proj_b, &b->in_proj_b);
-            same_matrix(p, "a", &a->in_proj_a, &b->in_proj_a);
-        }
-    }
-    same_matrix(p, "gate", &a->gate_proj, &b->gate_proj);
-    same_matrix(p, "up", &a->up_proj, &b->up_proj);
-    same_matrix(p, "down", &a->down_proj, &b->down_proj);
-    assert_int_equal(a->moe, b->moe);
-    if (!a->moe) return;
-    assert_int_equal(a->number, b->number);
-    same_matrix(p, "router", &a->router, &b->router);
-    same_matrix(p, "shared gate", &a->shared_gate, &b->shared_gate);
-    for (int e = 0; e < t->num_experts; e++) {
-        const fore_experts *const kinds[2][3] = {{&a->expert_gate, &a->expert_up, &a->expert_down}, {&b->expert_gate, &b->expert_up, &b->expert_down}};
-        for (int k = 0; k < 3 && !kinds[0][k]->across; k++) {
-            fore_weight x = fore_expert_at(kinds[0][k], e), y = fore_expert_at(kinds[1][k], e);
-            same_matrix(p, "an expert", &x, &y);
-        }
-    }
-}
-
-static void same_tower(pair *p, const fore_vision_config *v, const fore_tower *a, const fore_tower *b) {
-    size_t C = (size_t)v->hidden_size;
-    same_matrix(p, "patches", &a->patch_embed, &b->patch_embed);
-    same_matrix(p, "positions", &a->pos_embed, &b->pos_embed);
-    same_vector(p, "patch bias", a->patch_b, b->patch_b, C);
-    for (int i = 0; i < v->depth; i++) {
-        const fore_tower_block *x = &a->blocks[i], *y = &b->blocks[i];
-        same_vector(p, "norm1", x->norm1_w, y->norm1_w, C);
-        same_vector(p, "norm2 bias", x->norm2_b, y->norm2_b, C);
-        same_vector(p, "qkv bias", x->qkv_b, y->qkv_b, 3 * C);
-        same_matrix(p, "vision qkv", &x->qkv, &y->qkv);
-        same_matrix(p, "vision proj", &x->proj, &y->proj);
-        same_matrix(p, "vision fc1", &x->fc1, &y->fc1);
-        same_matrix(p, "vision fc2", &x->fc2, &y->fc2);
-    }
-    for (int i = -1; i < v->deepstack_count; i++) {
-        const fore_merger *x = i < 0 ? &a->merger : &a->deepstack[i], *y = i < 0 ? &b->merger : &b->deepstack[i];
-        same_matrix(p, "merger fc1", &x->fc1, &y->fc1);
-        same_matrix(p, "merger fc2", &x->fc2, &y->fc2);
-        same_vector(p, "merger norm", x->norm_w, y->norm_w, x->wide ? 4 * C : C);
-        same_vector(p, "merger bias", x->fc2_b, y->fc2_b, (size_t)v->out_hidden_size);
-    }
-}
-
 /* A checkpoint and a model of GGUF files. Returns how many matrices were compared, and in *quantised how many are in panels. */
 static int same_model(const char *checkpoint, const char *gguf, const char *mmproj, double most, int *quantised) {
-    opened a = open_one(checkpoint, NULL, false), b = open_one(gguf, mmproj, true);
-    pair p = {.kern = a.n.kern, .name = gguf, .most = most};
-    const fore_text_config *t = &a.n.config.text;
-    fore_text_config left = *t, right = b.n.config.text;
-    assert_int_equal(left.rotary_dim, right.rotary_dim);
-    assert_true(left.rope_theta == right.rope_theta && left.rms_norm_eps == right.rms_norm_eps);
-    assert_memory_equal(left.mrope_section, right.mrope_section, sizeof left.mrope_section);
-    assert_int_equal(left.tie_word_embeddings, right.tie_word_embeddings);
-    assert_int_equal(left.norm_topk_prob, right.norm_topk_prob);
-    assert_int_equal(left.max_position_embeddings, right.max_position_embeddings);
-    same_matrix(&p, "embedding", &a.n.embed, &b.n.embed);
-    same_matrix(&p, "head", &a.n.lm_head, &b.n.lm_head);
-    same_vector(&p, "norm", a.n.norm, b.n.norm, (size_t)t->hidden_size);
-    for (int i = 0; i < t->num_hidden_layers; i++) same_layer(&p, t, &a.n.layers[i], &b.n.layers[i]);
-    assert_int_equal(a.n.config.has_vision, b.n.config.has_vision);
-    if (a.n.config.has_vision) {
-        assert_int_equal(a.n.config.image_token_id, b.n.config.image_token_id);
-        assert_int_equal(a.n.config.vision_start_token_id, b.n.config.vision_start_token_id);
-        same_tower(&p, &a.n.config.vision, &a.n.tower, &b.n.tower);
-        assert_int_equal(a.n.vision_parameters, b.n.vision_parameters);
-    }
-    assert_int_equal(a.n.text_parameters, b.n.text_parameters);
-    assert_int_equal(a.mtp.attached, b.mtp.attached);
-    if (a.mtp.attached) {
-        same_matrix(&p, "fc", &a.mtp.fc, &b.mtp.fc);
-        same_vector(&p, "draft norm", a.mtp.norm, b.mtp.norm, (size_t)t->hidden_size);
-        same_vector(&p, "draft norm of the embedding", a.mtp.norm_embedding, b.mtp.norm_embedding, (size_t)t->hidden_size);
-        same_vector(&p, "draft norm of the hidden state", a.mtp.norm_hidden, b.mtp.norm_hidden, (size_t)t->hidden_size);
-        same_layer(&p, &a.mtp.text, &a.mtp.layers[0], &b.mtp.layers[0]);
-    }
-    close_one(&a);
-    close_one(&b);
-    if (quantised) *quantised = p.quantised;
-    return p.matrices;
+    opened a = alike_open(checkpoint, NULL), b = alike_open(gguf, mmproj);
+    alike how = {.name = gguf, .most = most, .decay = 4e-7}; /* the file's decays were made by another exp */
+    alike_compare(&how, &a, &b);
+    alike_close(&a);
+    alike_close(&b);
+    if (quantised) *quantised = how.quantised;
+    return how.matrices;
 }
 
 static void test_weights(void **state) {
@@ -256,7 +107,7 @@ static void test_packed(void **state) {
 /* K types become panels with the numbers of the blocks. */
 static void test_super(void **state) {
     (void)state;
-    opened o = open_one(GGUF "super/model.gguf", NULL, true);
+    opened o = alike_open(GGUF "super/model.gguf", NULL);
     fore_arena arena = {0};
     fore_gguf f;
     fore_error err = {0};
@@ -289,7 +140,7 @@ static void test_super(void **state) {
     }
     fore_map_close(&f.map);
     fore_arena_free(&arena);
-    close_one(&o);
+    alike_close(&o);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
@@ -359,14 +210,16 @@ static void test_tokenizer(void **state) {
     fore_error err = {0};
     fore_arena arena = {0};
     fore_gguf_model *m;
-    cJSON *file, *config;
+    cJSON *config = NULL;
+    char *made = NULL;
+    fore_tokenizer_source source;
     fore_tokenizer *ours, *theirs;
-    if (fore_gguf_model_open(GGUF "tokenizer/model.gguf", NULL, &m, &err) || fore_gguf_tokenizer_trees(m, &file, &config, &err) ||
-        fore_tokenizer_make(&(fore_tokenizer_source){.file = file, .config = config}, &ours, &err) ||
-        fore_tokenizer_open("models/tiny", &theirs, &err))
+    size_t size = 0;
+    if (fore_gguf_model_open(GGUF "tokenizer/model.gguf", NULL, &m, &err) || fore_gguf_tokenizer_text(m, &made, &size, &config, &err)) fail_msg("%s", err.text);
+    source = (fore_tokenizer_source){.config = config};
+    if (fore_tokenizer_parse(made, size, "made", &source, &err) || fore_tokenizer_make(&source, &ours, &err) || fore_tokenizer_open("models/tiny", &theirs, &err))
         fail_msg("%s", err.text);
     assert_int_equal(fore_tokenizer_size(ours), fore_tokenizer_size(theirs));
-    size_t size;
     char *text = read_file("README.md", &size);
     static const char *const more[] = {"<|im_start|>user\nWhat colour?<|im_end|>\n<think>\n\n</think>", "a  b\t c\r\n\r\n  d", "e\xcc\x81 \xe2\x84\xab \xf0\x9f\x99\x82",
                                        "it's 12345 WE'LL \xe4\xbd\xa0\xe5\xa5\xbd", ""};
@@ -390,8 +243,9 @@ static void test_tokenizer(void **state) {
     assert_null(same); /* there is no tower */
     free(other);
     free(text);
-    cJSON_Delete(file);
+    cJSON_Delete(source.file);
     cJSON_Delete(config);
+    free(made);
     fore_tokenizer_close(ours);
     fore_tokenizer_close(theirs);
     fore_gguf_model_close(m);

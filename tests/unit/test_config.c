@@ -216,18 +216,18 @@ static void test_rope(void **state) {
 static void test_rope_scaling(void **state) {
     (void)state;
     fore_config c = parse(TEXT("\"max_position_embeddings\":4096"));
-    assert_true(c.text.rope_scaling.factor == 1 && c.text.rope_scaling.attention == 1 && !c.text.rope_scaling.blend);
+    assert_true(c.text.rope_scaling.factor == 1 && !c.text.rope_scaling.yarn);
     /* What yarn stretches to may be used, whether max_position_embeddings says so or not. */
     c = parse(TEXT("\"max_position_embeddings\":4096,\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
                    "\"original_max_position_embeddings\":2048}"));
     assert_int_equal(c.text.max_position_embeddings, 8192);
-    assert_true(c.text.rope_scaling.blend && c.text.rope_scaling.factor == 4);
+    assert_true(c.text.rope_scaling.yarn && c.text.rope_scaling.factor == 4);
     c = parse(TEXT("\"max_position_embeddings\":40960,\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
                    "\"original_max_position_embeddings\":2048}"));
     assert_int_equal(c.text.max_position_embeddings, 40960);
     c = parse(TEXT("\"max_position_embeddings\":4096,\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}"));
     assert_int_equal(c.text.max_position_embeddings, 4096);
-    assert_true(!c.text.rope_scaling.blend && c.text.rope_scaling.factor == 2);
+    assert_true(!c.text.rope_scaling.yarn && c.text.rope_scaling.factor == 2);
     refuse(TEXT("\"rope_scaling\":{\"type\":\"linear\"}"), FORE_ERR_FORMAT, "factor");
     refuse(TEXT("\"rope_scaling\":{\"type\":\"yarn\"}"), FORE_ERR_FORMAT, "factor");
     refuse(TEXT("\"rope_scaling\":{\"type\":\"yarn\",\"factor\":0}"), FORE_ERR_FORMAT, "factor");
