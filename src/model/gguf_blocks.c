@@ -119,6 +119,11 @@ static void unpack_q45k(const unsigned char *block, bool five, fore_gguf_product
 
 /* 128 bytes of nibbles, 64 of fifth and sixth bits, 16 scales in int8, d; numbers are d * scale * (q - 32). */
 static void unpack_q6k(const unsigned char *block, fore_gguf_products *out) {
+    memcpy(out->u, block + 192, 16);
+    memcpy(out->v, block + 192, 16);
+    out->step = fore_load_u16(block + 208);
+    float base = -32 * fore_load_f16(block + 208);
+    out->base = isfinite(base) ? fore_to_f16(base) : 0x7c00; /* exact, or too large */
     const unsigned char *low = block, *high = block + 128;
     uint8_t *q = out->q;
     for (int half = 0; half < 2; half++, low += 64, high += 32, q += 128)
@@ -129,11 +134,6 @@ static void unpack_q6k(const unsigned char *block, fore_gguf_products *out) {
             store(q + 64 + i, a >> 4 | (above & 48));
             store(q + 96 + i, b >> 4 | (above & 192) >> 2);
         }
-    memcpy(out->u, block + 192, 16);
-    memcpy(out->v, block + 192, 16);
-    out->step = fore_load_u16(block + 208);
-    float base = -32 * fore_load_f16(block + 208);
-    out->base = isfinite(base) ? fore_to_f16(base) : 0x7c00; /* exact, or too large */
 }
 
 int fore_gguf_part(const fore_gguf_type *type) {
