@@ -165,6 +165,9 @@ static void unpack_iq4xs(const unsigned char *block, fore_gguf_products *out) {
 
 /* 128 bytes of nibbles, 64 of fifth and sixth bits, 16 scales in int8, d; numbers are d * scale * (q - 32). */
 static void unpack_q6k(const unsigned char *block, fore_gguf_products *out) {
+    memcpy(out->u, block + 192, 16);
+    memcpy(out->v, block + 192, 16);
+    put_step(block + 208, 32, out);
     const unsigned char *low = block, *high = block + 128;
     uint8_t *q = out->q;
     for (int half = 0; half < 2; half++, low += 64, high += 32, q += 128)
@@ -175,9 +178,6 @@ static void unpack_q6k(const unsigned char *block, fore_gguf_products *out) {
             store(q + 64 + i, a >> 4 | (above & 48));
             store(q + 96 + i, b >> 4 | (above & 192) >> 2);
         }
-    memcpy(out->u, block + 192, 16);
-    memcpy(out->v, block + 192, 16);
-    put_step(block + 208, 32, out);
 }
 
 /* The whole number that q's of a type without minimums are less by; 0: it has minimums. */
