@@ -162,7 +162,7 @@ FUZZ_SECONDS ?= 10
 FUZZ_SAN := -fsanitize=address,undefined -fno-sanitize-recover=all
 fuzz:
 	@$(MAKE) --no-print-directory BUILD=build-fuzz CC='$(CLANG)' OPT='-O1' SAN='-fsanitize=fuzzer-no-link $(FUZZ_SAN)' fuzz-run
-fuzz-run: $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/libfuzzer/%)
+fuzz-run: $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/libfuzzer/%) | data
 	@for t in $^; do FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh $$t $(BUILD) || exit 1; done
 $(BUILD)/libfuzzer/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libforesight.a
 	@mkdir -p $(@D); echo "LD $@"; $(CC) -fsanitize=fuzzer $(FUZZ_SAN) -o $@ $^ $(TEST_LDFLAGS) $(LDLIBS_ALL)

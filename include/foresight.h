@@ -554,8 +554,9 @@ typedef struct fore_head_report {
     int layers;
     int changed;    /* of its norms, by fore_head_heal */
     char note[400]; /* what fore_head_heal found */
-    const char *files[2]; /* [file_count] written (dry run: to be written), in this order; static, or the caller's */
+    const char *files[2]; /* [file_count] written (dry run: to be written), in this order; static, the caller's, or `head` of this report */
     int file_count;
+    char head[256]; /* the name of the head's own file in the folder */
 } fore_head_report;
 
 /* Writes the draft head of the checkpoint in `dir` to the safetensors file `out`, byte for byte, its names beginning with "mtp.". A
@@ -570,6 +571,65 @@ FORE_API fore_status fore_head_attach(const char *from, const char *into, fore_h
  * anew to its own file, every norm as gain - 1; where config.json declares another encoding than the norms have, that is set
  * right. */
 FORE_API fore_status fore_head_heal(const char *dir, bool dry_run, fore_head_report *report, fore_error *err);
+
+/* ---- how a draft head wants to be fed ----------------------------------------------------------------------------- */
+
+typedef struct fore_calibrate_options {
+    const char *isa, *pack_dir, *mmproj; /* as in fore_model_options */
+    int threads;                         /* 0: the processors that this process may use */
+    /* What is asked: messages, prompt or ids with their pictures and videos; sampling, limits of the answer and drafts are set here.
+     * NULL: built-in texts. Borrowed until the call returns, as the pictures are. */
+    const fore_request *requests;
+    size_t request_count;
+    const fore_image *images; /* each is asked about, besides */
+    size_t image_count;
+    int max_tokens; /* of an answer; 0: 96 */
+    int depth;      /* drafts at each place, 1 to FORE_DRAFT_MAX; 0: 3 */
+    bool all;       /* tries also fields that config.json or mtplx_runtime.json state */
+    bool dry_run;   /* measures and reports, writes nothing */
+    fore_progress progress; /* stages "load", "vision", "video", "prefill", "answer" (tokens) and "try" (contracts); may be NULL */
+    void *user;
+} fore_calibrate_options;
+
+typedef struct fore_calibrate_field {
+    const char *name, *value; /* of the present contract; borrowed until the report is freed, as all of it is */
+    int tried;                /* values besides it */
+    const char *why;          /* why there are none; "" */
+} fore_calibrate_field;
+
+typedef struct fore_calibrate_variant {
+    const char *contract;            /* fields that differ from the present contract, "concat_order=hidden_embedding, ..."; "": none */
+    double accepted[FORE_DRAFT_MAX]; /* by depth: the share of places where the draft and all before it were right */
+    double tokens;                   /* a pass of `depth` drafts gives on average: 1 + those that were right */
+    double difference, low, high;    /* of tokens, to the present contract at the same places; ends as `alpha` says */
+} fore_calibrate_variant;
+
+typedef struct fore_calibrate_report {
+    size_t prompts, picture_prompts;
+    size_t places, places_needed; /* where drafts were judged; with fewer than that nothing is tried */
+    int depth;
+    double alpha; /* an end of an interval is past the truth with that chance, all comparisons taken together */
+    double least; /* a difference below it is no reason for a change */
+    const fore_calibrate_field *fields;
+    size_t field_count;
+    const fore_calibrate_variant *variants; /* [0] the present contract; none when places are too few */
+    size_t count;
+    size_t best;      /* 0: nothing is better beyond chance */
+    bool written;     /* to mtp_calibration.json */
+    const char *path; /* of that file */
+} fore_calibrate_report;
+
+/* Finds out by which contract (fore_model_get_contract) drafts of the checkpoint in the folder `dir` are right most often, and writes
+ * it to mtp_calibration.json there, if it is better than the present one beyond chance. The model answers every request once without
+ * drafts; at every place of the answers each variant makes its drafts, so all are judged at the same places. The simplest one wins of
+ * those that chance cannot tell from the best; then the model answers again with its drafts, which must not change a token
+ * (FORE_ERR_BUG). The file appears whole or not at all. FORE_ERR_UNSUPPORTED: no draft head, or no tokenizer and no requests of ids;
+ * FORE_ERR_IO: no such folder, or one that cannot be written. *report is owned by the caller (fore_calibrate_report_free). options
+ * may be NULL. */
+FORE_API fore_status fore_calibrate(const char *dir, const fore_calibrate_options *options, fore_calibrate_report **report, fore_error *err);
+FORE_API void fore_calibrate_report_free(fore_calibrate_report *report);
+/* Removes what fore_calibrate wrote. *was_there may be NULL. */
+FORE_API fore_status fore_calibrate_reset(const char *dir, bool dry_run, bool *was_there, fore_error *err);
 
 /* ---- whether a checkpoint is sound ------------------------------------------------------------------------------- */
 

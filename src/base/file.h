@@ -20,6 +20,10 @@ typedef struct fore_map {
     fore_file_id id; /* when it was opened */
 } fore_map;
 
+/* Whether `need` bytes of memory are fit for what a file of `size` bytes is made into. What people make fits: sums of many small things
+ * stay below the spare, large things are weights. A file that was made to take memory does not. */
+static inline bool fore_fits(uint64_t need, uint64_t size) { return need <= ((uint64_t)32 << 20) || need - ((uint64_t)32 << 20) <= 2 * size; }
+
 /* Maps a regular file read-only. FORE_ERR_IO names the path and the reason. */
 fore_status fore_map_open(const char *path, fore_map *out, fore_error *err);
 void fore_map_close(fore_map *map);

@@ -9,26 +9,49 @@
 #include "base/json_scan.h"
 #include "base/utf8.h"
 
-fore_status fore_json_parse(const char *text, size_t size, const char *what, cJSON **out, fore_error *err) {
-    *out = NULL;
+/* A tree's memory, about: cJSON has a block for each value and one for each string. */
+static size_t tree_bytes(size_t values, size_t strings, size_t text) {
+    enum { BLOCK = 16 }; /* what an allocation takes besides */
+    return values * (sizeof(cJSON) + BLOCK) + strings * BLOCK + text;
+}
+
+static fore_status check(const char *text, size_t size, const char *what, size_t *tree, fore_error *err) {
     size_t valid = fore_utf8_valid_prefix(text, size);
     if (valid != size) return fore_fail(err, FORE_ERR_FORMAT, "%s: invalid UTF-8 at byte %zu", what, valid);
-    size_t at;
-    const char *problem = fore_json_scan(text, size, &at);
-    if (problem) {
-        size_t line = 1, start = 0;
-        for (size_t i = 0; i < at; i++)
-            if (text[i] == '\n') {
-                line++;
-                start = i + 1;
-            }
-        return fore_fail(err, FORE_ERR_FORMAT, "%s: not valid JSON: %s (line %zu, byte %zu of it; byte %zu of %zu)", what,
-                         problem, line, at - start + 1, at, size);
-    }
+    size_t at, values, strings;
+    const char *problem = fore_json_scan(text, size, &at, &values, &strings);
+    *tree = tree_bytes(values, strings, size);
+    if (!problem) return FORE_OK;
+    size_t line = 1, start = 0;
+    for (size_t i = 0; i < at; i++)
+        if (text[i] == '\n') {
+            line++;
+            start = i + 1;
+        }
+    return fore_fail(err, FORE_ERR_FORMAT, "%s: not valid JSON: %s (line %zu, byte %zu of it; byte %zu of %zu)", what, problem, line,
+                     at - start + 1, at, size);
+}
+
+fore_status fore_json_check(const char *text, size_t size, const char *what, fore_error *err) {
+    size_t tree;
+    return check(text, size, what, &tree, err);
+}
+
+fore_status fore_json_parse_part(const char *text, size_t size, size_t whole, const char *what, cJSON **out, fore_error *err) {
+    *out = NULL;
+    size_t bytes;
+    fore_status s = check(text, size, what, &bytes, err);
+    if (s) return s;
+    if (!fore_fits(bytes, whole))
+        return fore_fail(err, FORE_ERR_LIMIT, "%s: so many short values in %zu bytes that they would take %zu MiB of memory", what, size, bytes >> 20);
     cJSON *tree = cJSON_ParseWithLength(text, size);
     if (!tree) return fore_fail_nomem(err, what); /* the grammar is right */
     *out = tree;
     return FORE_OK;
+}
+
+fore_status fore_json_parse(const char *text, size_t size, const char *what, cJSON **out, fore_error *err) {
+    return fore_json_parse_part(text, size, size, what, out, err);
 }
 
 fore_status fore_json_read(const char *path, size_t limit, cJSON **out, fore_error *err) {

@@ -10,8 +10,13 @@
 
 /* Parses text[0..size). `what` names the source in messages (a path, mostly). *out is owned (cJSON_Delete).
  * FORE_ERR_FORMAT: not UTF-8, not JSON (with line and byte), something after the value, or \u0000 in a string, which
- * a C string cannot hold. */
+ * a C string cannot hold. FORE_ERR_LIMIT: so many short values that the tree would take more memory than fore_fits lets
+ * a text of this size have. */
 fore_status fore_json_parse(const char *text, size_t size, const char *what, cJSON **out, fore_error *err);
+/* The same for a text that is a part of a file of `whole` bytes, which then count. */
+fore_status fore_json_parse_part(const char *text, size_t size, size_t whole, const char *what, cJSON **out, fore_error *err);
+/* Whether it is JSON; the same failures but for the last. */
+fore_status fore_json_check(const char *text, size_t size, const char *what, fore_error *err);
 /* Reads and parses a file of at most `limit` bytes. */
 fore_status fore_json_read(const char *path, size_t limit, cJSON **out, fore_error *err);
 

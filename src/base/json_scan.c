@@ -9,6 +9,7 @@ enum { MAX_DEPTH = 1000, MAX_NUMBER = 62 }; /* cJSON's own limits */
 typedef struct scanner {
     const char *text;
     size_t size, at;
+    size_t values, strings;
     const char *problem;
 } scanner;
 
@@ -64,6 +65,7 @@ static bool scan_escape(scanner *s) {
 
 static bool scan_string(scanner *s) {
     s->at++;
+    s->strings++;
     for (;;) {
         const char *p = s->text + s->at, *end = s->text + s->size;
         while (p < end && (unsigned char)*p >= 0x20 && *p != '"' && *p != '\\') p++;
@@ -133,6 +135,7 @@ static bool scan_value(scanner *s) {
     for (;;) {
         skip_space(s);
         int c = peek(s);
+        s->values++;
         if (c == '{' || c == '[') {
             if (depth == MAX_DEPTH) return fail(s, "nested too deeply");
             open[depth++] = c == '{' ? '}' : ']';
@@ -160,7 +163,7 @@ static bool scan_value(scanner *s) {
     }
 }
 
-const char *fore_json_scan(const char *text, size_t size, size_t *at) {
+const char *fore_json_scan(const char *text, size_t size, size_t *at, size_t *values, size_t *strings) {
     scanner s = {.text = size ? text : "", .size = size};
     if (size >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3)) s.at = 3;
     if (scan_value(&s)) {
@@ -168,5 +171,7 @@ const char *fore_json_scan(const char *text, size_t size, size_t *at) {
         if (s.at < size) fail(&s, "something follows the value");
     }
     *at = s.at;
+    *values = s.values;
+    *strings = s.strings;
     return s.problem;
 }

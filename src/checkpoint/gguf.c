@@ -297,9 +297,9 @@ static fore_status wrong(const fore_gguf *f, const char *name, const char *expec
 
 /* A whole number of any width; false: not one that 63 bits hold. */
 static bool whole(const fore_gguf_value *v, int64_t *out) {
+    if (v->array) return false; /* which may be empty, at the end of the file */
     int bytes = kind_bytes(v->kind);
     uint64_t raw = bytes ? load(v->data, bytes) : 0;
-    if (v->array) return false;
     switch (v->kind) {
     case FORE_GGUF_U8: case FORE_GGUF_U16: case FORE_GGUF_U32: *out = (int64_t)raw; return true;
     case FORE_GGUF_I8: *out = (int8_t)raw; return true;

@@ -1,6 +1,6 @@
 /* A model in GGUF files, as the llama.cpp world publishes this family: the text model in one file or several, its draft head in them or
  * apart, the vision tower in a file of its own (mmproj). It is given out as what a checkpoint folder of Hugging Face has: tensors with
- * the names and shapes of that, and trees of config.json, tokenizer.json and their like, made of the files' metadata. */
+ * the names and shapes of that, and what config.json, tokenizer.json and their like say, made of the files' metadata. */
 #ifndef FORE_CHECKPOINT_GGUF_MODEL_H
 #define FORE_CHECKPOINT_GGUF_MODEL_H
 
@@ -25,9 +25,9 @@ fore_status fore_gguf_config_read(const fore_gguf_model *model, fore_arena *aren
 /* Trees of generation_config.json and of preprocessor_config.json; *out stays NULL where the files say nothing of it. */
 fore_status fore_gguf_generation_tree(const fore_gguf_model *model, cJSON **out, fore_error *err);
 fore_status fore_gguf_processor_tree(const fore_gguf_model *model, cJSON **out, fore_error *err);
-/* Trees of tokenizer.json and tokenizer_config.json (with the chat template); *file stays NULL for a model without a tokenizer.
- * FORE_ERR_UNSUPPORTED: another kind of tokenizer, or one that cuts words in another way. */
-fore_status fore_gguf_tokenizer_trees(const fore_gguf_model *model, cJSON **file, cJSON **config, fore_error *err);
+/* The text of tokenizer.json (owned, fore_free) and the tree of tokenizer_config.json (with the chat template); *text stays NULL for a
+ * model without a tokenizer. FORE_ERR_UNSUPPORTED: another kind of tokenizer, or one that cuts words in another way. */
+fore_status fore_gguf_tokenizer_text(const fore_gguf_model *model, char **text, size_t *size, cJSON **config, fore_error *err);
 /* The tensors. Once only: the store takes the files' maps, so that later calls need it to be there. */
 fore_status fore_gguf_store_make(fore_gguf_model *model, fore_store **out, fore_error *err);
 

@@ -1,13 +1,14 @@
 /* tokenizer.json and tokenizer_config.json from a GGUF file's metadata; see gguf_model.h. The metadata has tokens with types, merges and
- * the name of the way in which words are cut. What it does not say is the family's: NFC, no token that takes white space with it. */
-#include <stdlib.h>
+ * the name of the way in which words are cut. What it does not say is the family's: NFC, no token that takes white space with it.
+ * tokenizer.json is made as text: a tree of as many short strings takes ten times the memory. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/utf8.h"
 #include "checkpoint/gguf_part.h"
 
-enum { MAX_TOKENS = 1 << 22, MAX_MERGES = 1 << 23 };
+enum { MAX_TOKENS = 1 << 22, MAX_MERGES = 1 << 23, MAX_ADDED = 1 << 16 };
 /* Types of tokens, as the format numbers them. */
 enum { NORMAL = 1, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 };
 
@@ -20,67 +21,73 @@ static const struct {
                "\\s+(?!\\S)|\\s+"},
 };
 
-/* A text of the file with a NUL behind it, in buf until the next call. */
-static fore_status text_of(const fore_gguf *f, const char *key, const unsigned char **at, fore_buf *buf, const char **out, fore_error *err) {
-    size_t size;
-    const char *text = fore_gguf_next(at, &size);
+/* A text of the file as a JSON string. */
+static fore_status put_text(const fore_gguf *f, const char *key, const char *text, size_t size, fore_buf *out, fore_error *err) {
     if (memchr(text, 0, size) || fore_utf8_valid_prefix(text, size) != size)
         return fore_fail(err, FORE_ERR_FORMAT, "%s: %s: expected UTF-8 without zero bytes", f->path, key);
-    buf->size = 0;
-    if (fore_buf_reserve(buf, 1) || fore_buf_append(buf, text, size)) return fore_fail_nomem(err, "a tokenizer");
-    buf->data[size] = 0;
-    *out = buf->data;
+    fore_status s = fore_buf_putc(out, '"');
+    for (const char *end = text + size; text < end && !s;) {
+        const char *p = text;
+        while (p < end && *p != '"' && *p != '\\' && (unsigned char)*p >= 0x20) p++;
+        s = fore_buf_append(out, text, (size_t)(p - text));
+        char escape[8];
+        if (p < end) snprintf(escape, sizeof escape, "\\u%04x", (unsigned)*p);
+        if (p < end && !s) s = fore_buf_puts(out, escape);
+        text = p + (p < end);
+    }
+    return s || fore_buf_putc(out, '"') ? fore_fail_nomem(err, "a tokenizer") : FORE_OK;
+}
+
+static int type_of(const fore_gguf_value *types, uint64_t i) { return types ? (int)fore_gguf_member(types, i) : NORMAL; }
+
+static bool is_added(int type) { return type == CONTROL || type == USER_DEFINED; }
+
+static fore_status check_types(const fore_gguf *f, const fore_gguf_value *types, uint64_t count, fore_error *err) {
+    uint64_t added = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        int type = type_of(types, i);
+        added += is_added(type);
+        if (!is_added(type) && type != NORMAL && type != UNUSED)
+            return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: tokenizer.ggml.token_type: token %llu has type %d; supported: 1, 3, 4 and 5", f->path,
+                             (unsigned long long)i, type);
+    }
+    if (added > MAX_ADDED)
+        return fore_fail(err, FORE_ERR_LIMIT, "%s: tokenizer.ggml.token_type: %llu tokens that texts are searched for; the limit is %d", f->path,
+                         (unsigned long long)added, MAX_ADDED);
     return FORE_OK;
 }
 
-static bool append(cJSON *list, cJSON *item) {
-    if (item && cJSON_AddItemToArray(list, item)) return true;
-    cJSON_Delete(item);
-    return false;
-}
-
-/* A token that is looked for in the text itself. */
-static bool add_added(cJSON *list, const char *content, uint64_t id, bool special) {
-    cJSON *item = cJSON_CreateObject();
-    bool good = item && cJSON_AddNumberToObject(item, "id", (double)id) && cJSON_AddStringToObject(item, "content", content) &&
-                cJSON_AddBoolToObject(item, "special", special) && cJSON_AddBoolToObject(item, "normalized", false);
-    if (good) return append(list, item);
-    cJSON_Delete(item);
-    return false;
-}
-
-static fore_status fill_tokens(const fore_gguf *f, const fore_gguf_value *tokens, const fore_gguf_value *types, cJSON *vocab, cJSON *added,
-                               fore_error *err) {
-    fore_buf buf = {0};
+/* The tokens that are added ones, or the others: members of a list or of an object. */
+static fore_status put_tokens(const fore_gguf *f, const fore_gguf_value *tokens, const fore_gguf_value *types, bool added, fore_buf *out,
+                              fore_error *err) {
     const unsigned char *at = tokens->data;
     fore_status s = FORE_OK;
+    bool first = true;
     for (uint64_t i = 0; i < tokens->count && !s; i++) {
-        const char *text;
-        int type = types ? (int)fore_gguf_member(types, i) : NORMAL;
-        s = text_of(f, "tokenizer.ggml.tokens", &at, &buf, &text, err);
-        if (s || type == UNUSED) continue;
-        bool is_added = type == CONTROL || type == USER_DEFINED;
-        if (!is_added && type != NORMAL) {
-            s = fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: tokenizer.ggml.token_type: token %llu has type %d; supported: 1, 3, 4 and 5", f->path,
-                          (unsigned long long)i, type);
-        } else if (is_added ? !add_added(added, text, i, type == CONTROL) : !cJSON_AddNumberToObject(vocab, text, (double)i)) {
-            s = fore_fail_nomem(err, "a tokenizer");
-        }
+        int type = type_of(types, i);
+        size_t size;
+        const char *text = fore_gguf_next(&at, &size);
+        if (type == UNUSED || is_added(type) != added) continue;
+        char more[64];
+        bool full = (!first && fore_buf_putc(out, ',')) || (added && fore_buf_puts(out, "{\"content\":"));
+        s = full ? fore_fail_nomem(err, "a tokenizer") : put_text(f, "tokenizer.ggml.tokens", text, size, out, err);
+        if (added) snprintf(more, sizeof more, ",\"id\":%llu,\"special\":%s,\"normalized\":false}", (unsigned long long)i, type == CONTROL ? "true" : "false");
+        else snprintf(more, sizeof more, ":%llu", (unsigned long long)i);
+        if (!s && fore_buf_puts(out, more)) s = fore_fail_nomem(err, "a tokenizer");
+        first = false;
     }
-    fore_buf_free(&buf);
     return s;
 }
 
-static fore_status fill_merges(const fore_gguf *f, const fore_gguf_value *merges, cJSON *list, fore_error *err) {
-    fore_buf buf = {0};
-    const unsigned char *at = merges->data;
+static fore_status put_merges(const fore_gguf *f, const fore_gguf_value *merges, fore_buf *out, fore_error *err) {
+    const unsigned char *at = merges ? merges->data : NULL;
     fore_status s = FORE_OK;
-    for (uint64_t i = 0; i < merges->count && !s; i++) {
-        const char *text;
-        s = text_of(f, "tokenizer.ggml.merges", &at, &buf, &text, err);
-        if (!s && !append(list, cJSON_CreateString(text))) s = fore_fail_nomem(err, "a tokenizer");
+    for (uint64_t i = 0; merges && i < merges->count && !s; i++) {
+        size_t size;
+        const char *text = fore_gguf_next(&at, &size);
+        if (i && fore_buf_putc(out, ',')) s = fore_fail_nomem(err, "a tokenizer");
+        if (!s) s = put_text(f, "tokenizer.ggml.merges", text, size, out, err);
     }
-    fore_buf_free(&buf);
     return s;
 }
 
@@ -99,20 +106,30 @@ static fore_status find_cut(const fore_gguf *f, const char **regex, fore_error *
                      "qwen35", f->path, (int)(size < 60 ? size : 60), name ? name : "");
 }
 
-/* What stands around the model: the same text for every file but for the regex. */
-static fore_status make_frame(const char *regex, cJSON **out, fore_error *err) {
-    static const char frame[] =
-        "{\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{},"
-        "\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]},"
-        "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"added_tokens\":[]}";
-    fore_status s = fore_json_parse(frame, sizeof frame - 1, "the tokenizer's frame", out, err);
-    if (s) return s;
-    cJSON *steps = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(*out, "pre_tokenizer"), "pretokenizers");
-    cJSON *pattern = cJSON_GetObjectItemCaseSensitive(steps->child, "pattern");
-    return cJSON_AddStringToObject(pattern, "Regex", regex) ? FORE_OK : fore_fail_nomem(err, "a tokenizer");
+static fore_status put(fore_buf *out, const char *text, fore_error *err) {
+    return fore_buf_puts(out, text) ? fore_fail_nomem(err, "a tokenizer") : FORE_OK;
 }
 
-static fore_status make_tokenizer(const fore_gguf *f, cJSON **out, fore_error *err) {
+/* The whole text; what stands around the tokens is the same for every file but for the regex. */
+static fore_status put_file(const fore_gguf *f, const fore_gguf_value *tokens, const fore_gguf_value *types, const fore_gguf_value *merges,
+                            const char *regex, fore_buf *out, fore_error *err) {
+    fore_status s = put(out, "{\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
+                             "\"behavior\":\"Isolated\",\"invert\":false,\"pattern\":{\"Regex\":", err);
+    if (!s) s = put_text(f, "tokenizer.ggml.pre", regex, strlen(regex), out, err);
+    if (!s) s = put(out, "}},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]},\"decoder\":{\"type\":\"ByteLevel\"},"
+                         "\"added_tokens\":[", err);
+    if (!s) s = put_tokens(f, tokens, types, true, out, err);
+    if (!s) s = put(out, "],\"model\":{\"type\":\"BPE\",\"vocab\":{", err);
+    if (!s) s = put_tokens(f, tokens, types, false, out, err);
+    if (!s) s = put(out, "},\"merges\":[", err);
+    if (!s) s = put_merges(f, merges, out, err);
+    return s ? s : put(out, "]}}", err);
+}
+
+/* As much as the text will mostly take: without quotes and control characters in tokens all of it. */
+static size_t expected_size(const fore_gguf_value *list) { return list ? (size_t)(list->end - list->data) + (size_t)list->count * 6 + 1024 : 0; }
+
+static fore_status make_tokenizer(const fore_gguf *f, fore_buf *out, fore_error *err) {
     const fore_gguf_value *tokens, *types, *merges;
     const char *regex = NULL;
     fore_status s = fore_gguf_array(f, "tokenizer.ggml.tokens", FORE_GGUF_STRING, &tokens, err);
@@ -128,13 +145,10 @@ static fore_status make_tokenizer(const fore_gguf *f, cJSON **out, fore_error *e
         return fore_fail(err, FORE_ERR_FORMAT, "%s: tokenizer.ggml.token_type has %llu members, tokenizer.ggml.tokens %llu", f->path,
                          (unsigned long long)types->count, (unsigned long long)tokens->count);
     s = find_cut(f, &regex, err);
-    if (!s) s = make_frame(regex, out, err);
+    if (!s) s = check_types(f, types, tokens->count, err);
     if (s) return s;
-    cJSON *model = cJSON_GetObjectItemCaseSensitive(*out, "model");
-    s = fill_tokens(f, tokens, types, cJSON_GetObjectItemCaseSensitive(model, "vocab"), cJSON_GetObjectItemCaseSensitive(*out, "added_tokens"),
-                    err);
-    if (!s && merges) s = fill_merges(f, merges, cJSON_GetObjectItemCaseSensitive(model, "merges"), err);
-    return s;
+    if (fore_buf_reserve(out, expected_size(tokens) + expected_size(merges))) return fore_fail_nomem(err, "a tokenizer");
+    return put_file(f, tokens, types, merges, regex, out, err);
 }
 
 /* ---- tokenizer_config.json --------------------------------------------------------------------------------------- */
@@ -173,16 +187,19 @@ static fore_status make_config(const fore_gguf *f, cJSON *object, fore_error *er
     return s ? s : add_specials(f, object, err);
 }
 
-fore_status fore_gguf_tokenizer_trees(const fore_gguf_model *m, cJSON **file, cJSON **config, fore_error *err) {
+fore_status fore_gguf_tokenizer_text(const fore_gguf_model *m, char **text, size_t *size, cJSON **config, fore_error *err) {
     const fore_gguf *f = &m->files[0];
-    *file = NULL;
+    fore_buf file = {0};
+    *text = NULL;
+    *size = 0;
     *config = cJSON_CreateObject();
     fore_status s = *config ? make_config(f, *config, err) : fore_fail_nomem(err, "a tokenizer");
-    if (!s) s = make_tokenizer(f, file, err);
+    if (!s) s = make_tokenizer(f, &file, err);
+    if (!s && file.size) *text = fore_buf_take(&file, size);
+    fore_buf_free(&file);
     if (!s) return FORE_OK;
-    cJSON_Delete(*file);
     cJSON_Delete(*config);
-    *file = *config = NULL;
+    *config = NULL;
     return s;
 }
 

@@ -226,7 +226,7 @@ fore_status fore_safetensors_open(const char *path, int file_number, fore_arena 
         goto done;
     }
     const char *text = (const char *)map->data + 8;
-    s = fore_json_parse(text, (size_t)length, "header", &header, err);
+    s = fore_json_parse_part(text, (size_t)length, map->size, "header", &header, err);
     if (s) {
         s = fore_fail_prefix(err, s, "%s", path);
         goto done;

@@ -73,6 +73,9 @@ typedef struct cli_options {
     bool dry_run, show, forget, exact;
     const char *from, *into;
     cli_list questions;
+    const char *prompts; /* of calibrate */
+    int depth;
+    bool all, reset;
     const char *revision; /* of pull */
     cli_list includes, excludes;
     int jobs;
@@ -101,7 +104,8 @@ enum {
     CLI_HEAL = 1 << 24,
     CLI_MTP_VERIFY = 1 << 25,
     CLI_CONVERT = 1 << 26,
-    CLI_ALL = 4095 | CLI_GRAFT | CLI_CHECK | CLI_EXTRACT | CLI_ATTACH | CLI_HEAL | CLI_MTP_VERIFY | CLI_CONVERT
+    CLI_CALIBRATE = 1 << 27,
+    CLI_ALL = 4095 | CLI_GRAFT | CLI_CHECK | CLI_EXTRACT | CLI_ATTACH | CLI_HEAL | CLI_MTP_VERIFY | CLI_CONVERT | CLI_CALIBRATE
 };
 
 /* --color, in the order of its words. */

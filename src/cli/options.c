@@ -12,7 +12,8 @@ enum {
     ASK = SHOW | CLI_VERIFY,     /* verbs that generate */
     PROMPT = ASK | CLI_LOGITS,   /* verbs that read a prompt */
     HEAD = ASK | CLI_INSPECT | CLI_BENCH | CLI_TUNE | CLI_PACK, /* verbs that attach the draft head */
-    OPEN = PROMPT | CLI_TOKENIZE | CLI_RENDER | CLI_INSPECT | CLI_BENCH | CLI_TUNE | CLI_PACK | CLI_CHECK | CLI_MTP_VERIFY,
+    OPEN = PROMPT | CLI_TOKENIZE | CLI_RENDER | CLI_INSPECT | CLI_BENCH | CLI_TUNE | CLI_PACK | CLI_CHECK | CLI_MTP_VERIFY |
+           CLI_CALIBRATE,
 };
 
 const char cli_sampling[] = "sampling (the checkpoint has defaults):";
@@ -26,7 +27,7 @@ const cli_flag cli_flags[] = {
     {"mmproj", 0, CLI_TEXT, AT(mmproj), OPEN & ~CLI_TOKENIZE & ~CLI_RENDER, "FILE", cli_hidden, 0, 0, 0},
     {"tokenizer", 0, CLI_TEXT, AT(tokenizer), CLI_TOKENIZE, "FILE", "a tokenizer.json instead of a model", 0, 0, 0},
     {"template", 0, CLI_TEXT, AT(template), CLI_RENDER, "FILE", "a chat template instead of a model", 0, 0, 0},
-    {"image", 'i', CLI_LIST, AT(images), PROMPT | CLI_TUNE | CLI_MTP_VERIFY, "FILE", "a JPEG, PNG or WebP picture; may be repeated", 0, 0, 0},
+    {"image", 'i', CLI_LIST, AT(images), PROMPT | CLI_TUNE | CLI_MTP_VERIFY | CLI_CALIBRATE, "FILE", "a JPEG, PNG or WebP picture; may be repeated", 0, 0, 0},
     {"frames", 0, CLI_FILES, AT(frames), PROMPT, "FILE..", cli_video, 0, 0, 0},
     {"fps", 0, CLI_LIST, AT(fps), PROMPT, "X", cli_video, 0, 0, 0},
     {"video", 0, CLI_LIST, AT(videos), PROMPT, "FILE", cli_video, 0, 0, 0},
@@ -37,6 +38,12 @@ const cli_flag cli_flags[] = {
     {"think", 0, CLI_SET, AT(think), PROMPT, NULL, "ask for an answer with reasoning; --no-think: without", 0, 0, 1},
     {"no-think", 0, CLI_SET, AT(think), PROMPT, NULL, NULL, 0, 0, -1},
     {"raw", 0, CLI_ON, AT(raw), CLI_RUN | CLI_LOGITS | CLI_VERIFY, NULL, "PROMPT is the text after the chat template", 0, 0, 0},
+    {"prompts", 0, CLI_TEXT, AT(prompts), CLI_CALIBRATE, "FILE", "what to ask: JSON a line, with prompt or messages, and\nimages", 0, 0, 0},
+    {"raw", 0, CLI_ON, AT(raw), CLI_CALIBRATE, NULL, "its prompts are the text after the chat template", 0, 0, 0},
+    {"depth", 0, CLI_WHOLE, AT(depth), CLI_CALIBRATE, "N", "drafts at each place; else 3", 1, FORE_DRAFT_MAX, 0},
+    {"max-tokens", 'n', CLI_WHOLE, AT(max_tokens), CLI_CALIBRATE, "N", "of an answer; else 96", 1, 1 << 20, 0},
+    {"all", 0, CLI_ON, AT(all), CLI_CALIBRATE, NULL, "also try what the checkpoint's files state", 0, 0, 0},
+    {"reset", 0, CLI_ON, AT(reset), CLI_CALIBRATE, NULL, "remove what an earlier calibration wrote", 0, 0, 0},
     {"ids", 0, CLI_TEXT, AT(ids), CLI_LOGITS, "FILE", "token ids, a JSON list, instead of PROMPT", 0, 0, 0},
     {"pixels", 0, CLI_TEXT, AT(pixels), CLI_LOGITS, "FILE",
      "a safetensors file instead of pictures, with\npixel_values F32 [P,1536], image_grid_thw [n,3]", 0, 0, 0},
@@ -61,7 +68,7 @@ const cli_flag cli_flags[] = {
     {"verbose", 0, CLI_ON, AT(verbose), CLI_QUANTIZE | CLI_CONVERT, NULL, "print a line for every matrix", 0, 0, 0},
     {"verbose", 0, CLI_ON, AT(verbose), CLI_CHECK, NULL, "print a line for every tensor", 0, 0, 0},
     {"json", 0, CLI_ON, AT(json), CLI_RUN | CLI_TOKENIZE | CLI_INSPECT | CLI_VERIFY | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE |
-     CLI_GRAFT | CLI_CHECK | CLI_EXTRACT | CLI_ATTACH | CLI_HEAL | CLI_MTP_VERIFY | CLI_CONVERT, NULL, "print one JSON object", 0, 0, 0},
+     CLI_GRAFT | CLI_CHECK | CLI_EXTRACT | CLI_ATTACH | CLI_HEAL | CLI_MTP_VERIFY | CLI_CONVERT | CLI_CALIBRATE, NULL, "print one JSON object", 0, 0, 0},
     {"stats", 0, CLI_ON, AT(stats), SHOW, NULL, "print tokens, seconds and drafts on standard error", 0, 0, 0},
     {"decode", 0, CLI_ON, AT(decode), CLI_TOKENIZE, NULL, "TEXT is token ids; print what they say", 0, 0, 0},
     {"messages", 0, CLI_TEXT, AT(messages), CLI_RENDER, "FILE", "messages, a JSON list; -: standard input", 0, 0, 0},
@@ -80,7 +87,7 @@ const cli_flag cli_flags[] = {
     {"dry-run", 0, CLI_ON, AT(dry_run), CLI_TUNE, NULL, "measure, keep nothing", 0, 0, 0},
     {"from", 0, CLI_TEXT, AT(from), CLI_GRAFT, "SOURCE", "folder of the checkpoint with the tower", 0, 0, 0},
     {"into", 0, CLI_TEXT, AT(into), CLI_GRAFT, "MODEL", "folder of the checkpoint that gets it", 0, 0, 0},
-    {"dry-run", 0, CLI_ON, AT(dry_run), CLI_GRAFT | CLI_HEAL | CLI_CONVERT, NULL, "say what would be done, write nothing", 0, 0, 0},
+    {"dry-run", 0, CLI_ON, AT(dry_run), CLI_GRAFT | CLI_HEAL | CLI_CONVERT | CLI_CALIBRATE, NULL, "say what would be done, write nothing", 0, 0, 0},
     {"runs", 0, CLI_WHOLE, AT(runs), CLI_BENCH | CLI_TUNE, "N", "runs of each measurement; else 5", 1, CLI_RUNS, 0},
     {"prompt", 0, CLI_WHOLE, AT(prompt_tokens), CLI_BENCH, "N", "tokens of the prompt; else 512", 1, 1 << 20, 0},
     {"decode", 0, CLI_WHOLE, AT(decode_tokens), CLI_BENCH, "N", "tokens of each answer; else 64", 1, 1 << 16, 0},
@@ -105,10 +112,10 @@ const cli_flag cli_flags[] = {
     {"mtp-contract", 0, CLI_LIST, AT(contract), HEAD & ~(CLI_BENCH | CLI_TUNE), "FIELD=VALUE", cli_drafting, 0, 0, 0},
     {"show-drafts", 0, CLI_ON, AT(show_drafts), SHOW, NULL, cli_drafting, 0, 0, 0},
     {"color", 0, CLI_WORD, AT(color), SHOW, "auto|always|never", cli_drafting, 0, 0, 0},
-    {"threads", 't', CLI_WHOLE, AT(threads), PROMPT | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE | CLI_CHECK | CLI_MTP_VERIFY | CLI_CONVERT, "N", cli_machine, 1, 1024, 0},
+    {"threads", 't', CLI_WHOLE, AT(threads), PROMPT | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE | CLI_CHECK | CLI_MTP_VERIFY | CLI_CONVERT | CLI_CALIBRATE, "N", cli_machine, 1, 1024, 0},
     {"cpus", 0, CLI_TEXT, AT(cpus), SHOW | CLI_LOGITS | CLI_BENCH, "LIST", cli_machine, 0, 0, 0},
-    {"isa", 0, CLI_TEXT, AT(isa), PROMPT | CLI_INSPECT | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE | CLI_CHECK | CLI_MTP_VERIFY, "NAME", cli_machine, 0, 0, 0},
-    {"pack", 0, CLI_TEXT, AT(pack), PROMPT | CLI_INSPECT | CLI_BENCH | CLI_TUNE | CLI_PACK, "beside|cache|DIR", cli_machine, 0, 0, 0},
+    {"isa", 0, CLI_TEXT, AT(isa), PROMPT | CLI_INSPECT | CLI_QUANTIZE | CLI_BENCH | CLI_TUNE | CLI_CHECK | CLI_MTP_VERIFY | CLI_CALIBRATE, "NAME", cli_machine, 0, 0, 0},
+    {"pack", 0, CLI_TEXT, AT(pack), PROMPT | CLI_INSPECT | CLI_BENCH | CLI_TUNE | CLI_PACK | CLI_CALIBRATE, "beside|cache|DIR", cli_machine, 0, 0, 0},
     {"verify", 0, CLI_ON, AT(verify), CLI_PACK, NULL, "read a file that is there, remake a damaged one", 0, 0, 0},
     {"prune", 0, CLI_ON, AT(prune), CLI_PACK, NULL, "remove those of this model's earlier weights", 0, 0, 0},
     {"revision", 0, CLI_TEXT, AT(revision), CLI_PULL, "R", "a branch, a tag or a commit; else main", 0, 0, 0},

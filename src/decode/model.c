@@ -14,7 +14,7 @@
 #include "model/trunk.h"
 #include "text/tokenizer.h"
 
-enum { JSON_LIMIT = 64 << 20, TEMPLATE_LIMIT = 4 << 20 };
+enum { JSON_LIMIT = 64 << 20, TEMPLATE_LIMIT = 1 << 20 };
 
 static void add_eos(fore_model *m, int32_t id) {
     if (id < 0) return;
@@ -99,13 +99,18 @@ static fore_status open_tokenizer(fore_model *m, cJSON **config, fore_error *err
 
 /* The same from the metadata of GGUF files. */
 static fore_status make_tokenizer(fore_model *m, const fore_gguf_model *gguf, cJSON **config, fore_error *err) {
-    cJSON *file = NULL;
-    fore_status s = fore_gguf_tokenizer_trees(gguf, &file, config, err);
-    if (!s && file) {
-        s = fore_tokenizer_make(&(fore_tokenizer_source){.file = file, .config = *config}, &m->tokenizer, err);
+    char *text = NULL;
+    size_t size;
+    fore_tokenizer_source source = {0};
+    fore_status s = fore_gguf_tokenizer_text(gguf, &text, &size, config, err);
+    if (!s && text) {
+        source.config = *config;
+        s = fore_tokenizer_parse(text, size, "tokenizer", &source, err);
+        if (!s) s = fore_tokenizer_make(&source, &m->tokenizer, err);
         if (s) s = fore_fail_prefix(err, s, "%s: tokenizer", m->dir);
     }
-    cJSON_Delete(file);
+    cJSON_Delete(source.file);
+    free(text);
     return s;
 }
 
@@ -208,8 +213,8 @@ static fore_status load_mtp(fore_model *m, const fore_model_options *o, const fo
     if (!s) s = fore_mtp_open(m->dir, &m->network, contract, load, &m->mtp, err);
     cJSON_Delete(contract);
     if (!s && m->mtp.attached)
-        snprintf(m->mtp_source, sizeof m->mtp_source, "%s, norms %s (%s)", m->mtp.source, m->mtp.norms_absolute ? "absolute" : "zero-centred",
-                 m->mtp.norms_rule);
+        snprintf(m->mtp_source, sizeof m->mtp_source, "%s, norms %s (%s)%s%s", m->mtp.source, m->mtp.norms_absolute ? "absolute" : "zero-centred",
+                 m->mtp.norms_rule, m->mtp.calibration_note[0] ? "; " : "", m->mtp.calibration_note);
     return s;
 }
 

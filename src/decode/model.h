@@ -17,7 +17,7 @@ struct fore_model {
     bool gguf;                    /* it is, or has, GGUF files */
     fore_network network;
     fore_mtp mtp; /* the draft head; mtp.attached tells */
-    char mtp_source[320];
+    char mtp_source[400];
     fore_draft_head draft_head; /* rows.N 0: drafts come from the network's own output head */
     bool fixed_draft_vocabulary; /* the caller's number of ids: no session changes to the network's own head */
     fore_tokenizer *tokenizer;    /* owned; NULL when the folder has none */

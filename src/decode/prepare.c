@@ -102,6 +102,16 @@ static fore_status place_videos(const fore_model *m, const fore_request *r, cons
     return s;
 }
 
+/* What the tokenizer made must be rows of the embedding. */
+static fore_status check_ids(const fore_model *m, const int32_t *ids, size_t n, fore_error *err) {
+    int V = m->network.config.text.vocab_size;
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= V)
+            return fore_fail(err, FORE_ERR_FORMAT, "%s: its tokenizer gives the id %d, and the model's vocabulary has %d: they do not belong together",
+                             m->dir, (int)ids[i], V);
+    return FORE_OK;
+}
+
 /* Token ids of the request: pictures have one pad or all, temporal patches of videos too. */
 static fore_status request_ids(const fore_model *m, const fore_request *r, const fore_video_times *times, size_t video_tokens, int32_t **ids,
                                size_t *n, fore_error *err) {
@@ -131,6 +141,11 @@ static fore_status request_ids(const fore_model *m, const fore_request *r, const
         text = placed.data;
     }
     if (!s) s = fore_tokenizer_encode(m->tokenizer, size ? text : "", size, ids, n, err);
+    if (!s) s = check_ids(m, *ids, *n, err);
+    if (s) {
+        free(*ids);
+        *ids = NULL;
+    }
     fore_buf_free(&placed);
     free(rendered);
     return s;

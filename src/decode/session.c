@@ -196,7 +196,9 @@ static fore_status take_request(fore_session *s, const fore_request *r, const fo
     return FORE_OK;
 }
 
-fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_error *err) {
+fore_status fore_session_begin_seen(fore_session *s, const fore_request *r, fore_prefill_look look, void *user, fore_splice *splice,
+                                    fore_error *err) {
+    *splice = (fore_splice){0};
     s->active = false;
     s->stats = (fore_stats){0};
     fore_profile_start(&s->engine);
@@ -209,9 +211,8 @@ fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_erro
     st = take_request(s, r, &p, err);
     int rows = r->prefill_chunk ? r->prefill_chunk : FORE_DEFAULT_CHUNK;
     if (!st) st = fore_session_reserve(s, rows, s->draft.depth != 0 || s->lookups, err);
-    fore_splice splice = {0};
     int last = 0;
-    if (!st) st = fore_session_prefill(s, r, &p, NULL, NULL, &last, &splice, err);
+    if (!st) st = fore_session_prefill(s, r, &p, look, user, &last, splice, err);
     if (!st) {
         double t1 = fore_clock();
         size_t C = (size_t)s->model->network.config.text.hidden_size;
@@ -229,8 +230,14 @@ fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_erro
         s->stats.state_bytes = s->state.kv_bytes + s->state.recurrent_bytes;
     }
     fore_profile_part(&s->engine, FORE_PART_TRUNK);
-    fore_splice_free(&splice);
     fore_prepared_free(&p);
+    return st;
+}
+
+fore_status fore_session_begin(fore_session *s, const fore_request *r, fore_error *err) {
+    fore_splice splice;
+    fore_status st = fore_session_begin_seen(s, r, NULL, NULL, &splice, err);
+    fore_splice_free(&splice);
     return st;
 }
 

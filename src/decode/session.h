@@ -87,4 +87,8 @@ typedef fore_status (*fore_prefill_look)(void *user, int first, int T, const flo
 fore_status fore_session_prefill(fore_session *session, const fore_request *request, const fore_prepared *prepared,
                                  fore_prefill_look look, void *user, int *last_row, fore_splice *splice, fore_error *err);
 
+/* fore_session_begin with a look at the prefill. *splice is the caller's to free, in any case. */
+fore_status fore_session_begin_seen(fore_session *session, const fore_request *request, fore_prefill_look look, void *user,
+                                    fore_splice *splice, fore_error *err);
+
 #endif

@@ -167,13 +167,15 @@ static void check_norms(check *c) {
         double a = mean_of(l->input_norm, t->hidden_size), b = mean_of(l->post_norm, t->hidden_size);
         if (a < smallest) smallest = a;
         if (b < smallest) smallest = b;
-        if (!l->full) continue;
+        if (!l->full || !l->q_norm) continue;
         double q = mean_of(l->q_norm, t->head_dim), k = mean_of(l->k_norm, t->head_dim);
         if (q > qk) qk = q;
         if (k > qk) qk = k;
     }
-    add(c, FORE_CHECK_FINE, "norms", "the files hold %s: %s (means of gains: %.2f at least, queries and keys %.2f at most)",
-        n->norms_absolute ? "the gains themselves" : "gain - 1", n->norms_rule, smallest, qk);
+    char most[48] = "";
+    if (t->qk_norm) snprintf(most, sizeof most, ", queries and keys %.2f at most", qk);
+    add(c, FORE_CHECK_FINE, "norms", "the files hold %s: %s (means of gains: %.2f at least%s)",
+        n->norms_absolute ? "the gains themselves" : "gain - 1", n->norms_rule, smallest, most);
     if (!t->zero_centred_norms) return;
     if (!n->norms_absolute && qk > 2.5 && smallest > 1.5)
         add(c, FORE_CHECK_REMARK, "norms", "every gain is about 1 too large: a conversion may have stored the gains without turning the convolution's "

@@ -64,6 +64,11 @@ fore_status fore_head_items(const fore_store *store, const char *prefix, fore_ar
     return FORE_OK;
 }
 
+void fore_head_note_file(fore_head_report *r, const char *name) {
+    snprintf(r->head, sizeof r->head, "%s", name);
+    r->files[r->file_count++] = r->head;
+}
+
 fore_status fore_head_file(const char *dir, const cJSON *tree, const char **name, fore_error *err) {
     fore_status s = fore_json_string(fore_json_get(tree, "mlx_lm_extra_tensors"), "mtp_file", usual_name, name, err);
     if (s) return fore_fail_prefix(err, s, "%s/%s: mlx_lm_extra_tensors", dir, config_name);
@@ -211,7 +216,7 @@ static fore_status attach(joining *j, const char *from, const char *into) {
     if (!s) s = look_for_head(j);
     r->already = !s && j->has_file && j->declares;
     if (s || r->already) return s;
-    if (!j->has_file) r->files[r->file_count++] = usual_name;
+    if (!j->has_file) fore_head_note_file(r, j->name);
     if (!j->declares) r->files[r->file_count++] = config_name;
     s = fore_folder_open(into, &folder, j->err);
     if (!s && !j->has_file) s = write_items(&folder, j->name, j->items, j->count, r->bytes, j->err);

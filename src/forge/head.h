@@ -29,5 +29,7 @@ fore_status fore_head_items(const fore_store *store, const char *prefix, fore_ar
                             uint64_t *bytes, int *layers, fore_error *err);
 /* The name of the head's own file inside a folder: what config.json calls it, else mtp.safetensors. Borrowed from the tree. */
 fore_status fore_head_file(const char *dir, const cJSON *tree, const char **name, fore_error *err);
+/* Adds that file to the report's written ones. */
+void fore_head_note_file(fore_head_report *report, const char *name);
 
 #endif

@@ -158,7 +158,7 @@ static fore_status heal(healing *h, const char *dir, bool dry_run) {
         if (is_vector(&h->items[i]) && (is_in_layer(h->items[i].name) ? h->layers : h->around) == GAIN) s = lower(h, &h->items[i]);
     if (mixed) {
         now = DELTA;
-        r->files[r->file_count++] = "mtp.safetensors";
+        fore_head_note_file(r, h->name);
     }
     if (wrong) r->files[r->file_count++] = "config.json";
     if (s || dry_run) return s;

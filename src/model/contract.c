@@ -7,7 +7,7 @@
 #include "base/json.h"
 
 static const char *const FIELD_NAMES[FORE_CONTRACT_FIELDS] = {
-    "base_hidden_variant", "hidden_variant", "concat_order", "mtp_position_mode", "mtp_quant_bits", "mtp_quant_group_size", "mtp_quant_mode", "mtp_quant_policy",
+    "base_hidden_variant", "hidden_variant", "concat_order", "mtp_position_mode", "mtp_norm_encoding", "mtp_quant_bits", "mtp_quant_group_size", "mtp_quant_mode", "mtp_quant_policy",
 };
 /* What each takes, for messages. */
 static const char *const ALLOWED[FORE_CONTRACT_FIELDS] = {
@@ -15,6 +15,7 @@ static const char *const ALLOWED[FORE_CONTRACT_FIELDS] = {
     "fc, pre_norm, post_norm, embedding, prev or mix:LEFT:RIGHT:SHARE with a share from 0 to 1",
     "embedding_hidden or hidden_embedding",
     "cache, local or absolute",
+    "detected, delta, delta_plus_one, mlx_delta, absolute, gain or mlx",
     "2, 3, 4, 5, 6 or 8",
     "32, 64 or 128",
     "affine",
@@ -25,13 +26,13 @@ static const char *const OUTPUT_NAMES[] = {"fc", "pre_norm", "post_norm", "embed
 const char *fore_contract_field_name(fore_contract_field field) { return FIELD_NAMES[field]; }
 
 const char *fore_contract_source_name(fore_contract_source source) {
-    static const char *const names[] = {"default", "config.json", "mtplx_runtime.json", "command line"};
+    static const char *const names[] = {"default", "config.json", "mtplx_runtime.json", "calibrated", "command line"};
     return names[source];
 }
 
 void fore_contract_init(fore_contract *c) {
     *c = (fore_contract){.left = FORE_HEAD_POST_NORM, .right = FORE_HEAD_POST_NORM, .mix = 1, .quant_group = 64};
-    static const char *const defaults[FORE_CONTRACT_FIELDS] = {"post_norm", "post_norm", "embedding_hidden", "cache", "none", "64", "affine", "none"};
+    static const char *const defaults[FORE_CONTRACT_FIELDS] = {"post_norm", "post_norm", "embedding_hidden", "cache", "detected", "none", "64", "affine", "none"};
     for (int i = 0; i < FORE_CONTRACT_FIELDS; i++) snprintf(c->value[i], sizeof c->value[i], "%s", defaults[i]);
 }
 
@@ -95,6 +96,7 @@ static bool read_variant(fore_contract *c, const char *text) {
 
 static fore_status read_text(fore_contract *c, fore_contract_field f, const char *text, const char *what, fore_error *err) {
     static const char *const bases[] = {"post_norm", "pre_norm"}, *const orders[] = {"embedding_hidden", "hidden_embedding"};
+    static const char *const norms[] = {"detected", "delta", "delta_plus_one", "mlx_delta", "absolute", "gain", "mlx"};
     static const char *const positions[] = {"cache", "local", "absolute"}, *const policies[] = {"all", "cyankiwi", "prequantized-int4", "none"};
     int i;
     switch (f) {
@@ -115,6 +117,11 @@ static fore_status read_text(fore_contract *c, fore_contract_field f, const char
         i = choose(text, strlen(text), positions, 3);
         if (i < 0) return refuse_text(what, f, text, err);
         c->position = (fore_mtp_position)i;
+        break;
+    case FORE_CONTRACT_NORMS:
+        i = choose(text, strlen(text), norms, 7);
+        if (i < 0) return refuse_text(what, f, text, err);
+        c->norms = !i ? FORE_NORMS_DETECTED : i < 4 ? FORE_NORMS_DELTA : FORE_NORMS_ABSOLUTE;
         break;
     case FORE_CONTRACT_QUANT_MODE:
         if (strcmp(text, "affine")) return refuse_text(what, f, text, err);

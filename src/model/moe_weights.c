@@ -77,22 +77,6 @@ static bool is_numbered(const fore_binder *b, int E, int i) {
     return false;
 }
 
-/* The rows of a layer are quantised once for all of its experts. */
-static void check_groups(fore_binder *b, int E, const fore_layer *l, int i) {
-    const fore_experts *const kinds[] = {&l->expert_gate, &l->expert_up, &l->expert_down};
-    int group[2] = {0, 0};
-    for (int k = 0; k < PART_COUNT && !b->status; k++)
-        for (int e = 0; e < (kinds[k]->each ? E : 1); e++) {
-            int g = fore_expert_at(kinds[k], e).group, *seen = &group[k == PART_COUNT - 1];
-            if (g && *seen && g != *seen) {
-                b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %slayers.%d.mlp: experts quantised in groups of %d and of %d; "
-                                      "one size for a layer is supported", b->prefix, i, *seen, g);
-                return;
-            }
-            if (g) *seen = g;
-        }
-}
-
 void fore_bind_moe(fore_binder *b, const fore_text_config *t, fore_layer *l, int i) {
     const moe_shape s = {t->num_experts, t->moe_intermediate_size, t->hidden_size};
     int F = t->shared_expert_intermediate_size;
@@ -115,5 +99,4 @@ void fore_bind_moe(fore_binder *b, const fore_text_config *t, fore_layer *l, int
         b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %slayers.%d.mlp.experts: none found (looked for "
                               "experts.gate_up_proj, experts.0.gate_proj.weight and switch_mlp.gate_proj.weight); the checkpoint is "
                               "incomplete or of another layout", b->prefix, i);
-    check_groups(b, s.E, l, i);
 }

@@ -17,6 +17,7 @@ typedef struct fore_mtp {
     bool norms_absolute; /* the norms hold the gain itself, not gain - 1 */
     const char *norms_rule; /* how that was decided; static */
     fore_contract contract;
+    const char *calibration_note; /* why a calibration that is there is not used; "" else; static */
     fore_store *sidecar;   /* owned; NULL when the weights lie in the checkpoint's own files */
     fore_arena arena;
     fore_panels panels;    /* its quantised matrices */
@@ -33,6 +34,16 @@ typedef struct fore_mtp {
 fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJSON *contract, const fore_load *load, fore_mtp *out,
                           fore_error *err);
 void fore_mtp_close(fore_mtp *mtp);
+
+/* What measuring found about a head's contract (src/forge/calibrate.h), in the checkpoint's folder: {"mtp_contract": {...}, "head": digest}.
+ * Without "head" it is for any. */
+extern const char fore_mtp_calibration_file[];
+enum { FORE_MTP_DIGEST = 16 };
+/* Tells one head from another by its norms, in hexadecimal. */
+void fore_mtp_digest(const fore_store *store, const char *prefix, const fore_kern *kern, char hex[2 * FORE_MTP_DIGEST + 1]);
+/* The contract, source by source, into m->contract; store: where the head is, NULL: nowhere. For fore_mtp_open. */
+fore_status fore_mtp_read_contract(const char *dir, const cJSON *config, const cJSON *caller, const fore_store *store, const fore_kern *kern,
+                                   fore_mtp *m, fore_error *err);
 
 /* The prefix under which a store has a head; NULL: it has none. */
 const char *fore_mtp_prefix(const fore_store *store);

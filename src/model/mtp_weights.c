@@ -38,16 +38,16 @@ static fore_status find_weights(const char *dir, const fore_network *n, const cJ
                                 fore_error *err) {
     const char *named = NULL;
     fore_status s = fore_json_string(fore_json_get(config, "mlx_lm_extra_tensors"), "mtp_file", NULL, &named, err);
-    if (s) return fore_fail_prefix(err, s, "config.json: mlx_lm_extra_tensors");
+    if (s) return fore_fail_prefix(err, s, "%s: config.json: mlx_lm_extra_tensors", dir);
     *store = NULL;
     if (named) {
         if (!fore_path_stays_inside(named))
-            return fore_fail(err, FORE_ERR_FORMAT, "config.json: mlx_lm_extra_tensors.mtp_file: \"%.100s\" leaves the model's folder", named);
+            return fore_fail(err, FORE_ERR_FORMAT, "%s: config.json: mlx_lm_extra_tensors.mtp_file: \"%.100s\" leaves the model's folder", dir, named);
         s = open_sidecar(dir, named, m, err);
         if (!s && !m->sidecar)
             return fore_fail(err, FORE_ERR_IO, "config.json names the draft head's file %.100s, which is not in %s", named, dir);
         if (!s && !fore_mtp_prefix(m->sidecar))
-            return fore_fail(err, FORE_ERR_FORMAT, "config.json names the draft head's file %.100s, which has no mtp.* tensors", named);
+            return fore_fail(err, FORE_ERR_FORMAT, "%s: config.json names the draft head's file %.100s, which has no mtp.* tensors", dir, named);
     }
     for (int i = 0; i < FORE_MTP_SIDECARS && !s && !m->sidecar; i++) {
         s = open_sidecar(dir, fore_mtp_sidecars[i], m, err);
@@ -98,7 +98,7 @@ static bool detect_absolute(const fore_store *store, const char *prefix, const f
     return !(largest_qk < 1.25 && smallest < 0.5);
 }
 
-/* A declared encoding wins over the detection. */
+/* What the contract says wins over what config.json declares beside it, and that over the detection. */
 static fore_status norm_encoding(const cJSON *config, const fore_store *store, const char *prefix, const fore_kern *kern, fore_mtp *m,
                                  fore_error *err) {
     const cJSON *quantization = fore_json_get(config, "mtplx_mtp_quantization");
@@ -111,7 +111,14 @@ static fore_status norm_encoding(const cJSON *config, const fore_store *store, c
         {quantization, "norm_encoding"},
         {quantization, "norm_weight_encoding"},
     };
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    static const char *const rules[] = {"", "declared in config.json", "declared in mtplx_runtime.json", "as calibrated", "as asked for"};
+    fore_contract *c = &m->contract;
+    if (c->source[FORE_CONTRACT_NORMS] != FORE_CONTRACT_DEFAULT && c->norms != FORE_NORMS_DETECTED) {
+        m->norms_absolute = c->norms == FORE_NORMS_ABSOLUTE;
+        m->norms_rule = rules[c->source[FORE_CONTRACT_NORMS]];
+        return FORE_OK;
+    }
+    for (size_t i = 0; i < sizeof places / sizeof *places && c->source[FORE_CONTRACT_NORMS] == FORE_CONTRACT_DEFAULT; i++) {
         const char *value = NULL;
         fore_status s = fore_json_string(places[i].in, places[i].key, NULL, &value, err);
         if (s) return fore_fail_prefix(err, s, "config.json");
@@ -122,7 +129,10 @@ static fore_status norm_encoding(const cJSON *config, const fore_store *store, c
             return fore_fail(err, FORE_ERR_FORMAT, "config.json: %s: expected delta, delta_plus_one, mlx_delta or absolute, found \"%.40s\"",
                              places[i].key, value);
         m->norms_absolute = absolute;
-        m->norms_rule = "declared in config.json";
+        m->norms_rule = rules[FORE_CONTRACT_CONFIG];
+        c->norms = absolute ? FORE_NORMS_ABSOLUTE : FORE_NORMS_DELTA;
+        c->source[FORE_CONTRACT_NORMS] = FORE_CONTRACT_CONFIG;
+        snprintf(c->value[FORE_CONTRACT_NORMS], sizeof c->value[FORE_CONTRACT_NORMS], "%s", value);
         return FORE_OK;
     }
     m->norms_absolute = detect_absolute(store, prefix, kern);
@@ -150,7 +160,7 @@ static fore_status bind(const fore_network *n, const fore_store *store, const ch
     if (s) return s;
     s = fore_panels_reserve(&m->panels, store, prefix, &n->config.stored, err);
     if (s) return s;
-    fore_binder b = {store, &m->arena, &m->panels, n->kern, prefix, err, FORE_OK};
+    fore_binder b = {store, &m->arena, &m->panels, n->kern, prefix, err, FORE_OK, NULL, 0};
     int C = m->text.hidden_size;
     float plus = m->norms_absolute ? 0.0f : 1.0f; /* every family with a head has zero-centred norms */
     fore_bind_vector(&b, &m->norm_embedding, C, plus, "pre_fc_norm_embedding.weight");
@@ -161,8 +171,8 @@ static fore_status bind(const fore_network *n, const fore_store *store, const ch
         fore_bind_layer(&b, &m->text, &m->layers[i], i, plus);
         m->layers[i].number += n->config.text.num_hidden_layers;
     }
-    if (b.status) return fore_fail_prefix(err, b.status, "draft head from %s (no_mtp leaves it out)", m->source);
-    return fore_panels_make(&m->panels, store, load, err);
+    if (!b.status) b.status = fore_panels_make(&m->panels, store, load, err);
+    return b.status ? fore_fail_prefix(err, b.status, "draft head from %s (no_mtp leaves it out)", m->source) : FORE_OK;
 }
 
 /* Whether some matrix of the head is in a form that is not read, as its companions tell: then the model opens without it. */
@@ -190,32 +200,17 @@ fore_status fore_mtp_fits(const fore_network *network, const fore_store *store, 
     return s;
 }
 
-static fore_status read_contract(const char *dir, const cJSON *config, const cJSON *caller, fore_contract *c, fore_error *err) {
-    fore_contract_init(c);
-    fore_status s = fore_contract_read(c, fore_json_get(config, "mtplx_mtp_contract"), FORE_CONTRACT_CONFIG, "config.json", err);
-    if (s) return s;
-    char *path = fore_path_join(dir, "mtplx_runtime.json");
-    if (!path) return fore_fail_nomem(err, "a path");
-    cJSON *runtime = NULL;
-    if (fore_file_exists(path)) s = fore_json_read(path, JSON_LIMIT, &runtime, err);
-    free(path);
-    if (!s) s = fore_contract_read(c, fore_json_get(runtime, "mtp_contract"), FORE_CONTRACT_RUNTIME, "mtplx_runtime.json", err);
-    cJSON_Delete(runtime);
-    if (!s) s = fore_contract_read(c, caller, FORE_CONTRACT_CALLER, "the given MTP contract", err);
-    return s;
-}
-
 static fore_status attach(const char *dir, const fore_network *n, const cJSON *config, const cJSON *caller, const fore_load *load, fore_mtp *m,
                           fore_error *err) {
-    fore_status s = read_contract(dir, config, caller, &m->contract, err);
+    const fore_store *store = NULL;
+    bool declared = n->config.text.mtp_num_hidden_layers > 0;
+    fore_status s = declared ? find_weights(dir, n, config, m, &store, err) : FORE_OK;
+    if (!s) s = fore_mtp_read_contract(dir, config, caller, store, n->kern, m, err);
     if (s) return s;
-    if (n->config.text.mtp_num_hidden_layers < 1) {
+    if (!declared) {
         snprintf(m->why, sizeof m->why, "config.json declares no draft head (mtp_num_hidden_layers)");
         return FORE_OK;
     }
-    const fore_store *store = NULL;
-    s = find_weights(dir, n, config, m, &store, err);
-    if (s) return s;
     if (!store) {
         snprintf(m->why, sizeof m->why,
                  "config.json declares a draft head, its weights are absent: looked for mtp.safetensors, mtp/weights.safetensors, "
@@ -229,13 +224,14 @@ static fore_status attach(const char *dir, const fore_network *n, const cJSON *c
     }
     s = norm_encoding(config, store, prefix, n->kern, m, err);
     if (!s) s = bind(n, store, prefix, load, m, err);
-    if (!s) m->attached = true;
-    return s;
+    if (s) return fore_fail_prefix(err, s, "%s", dir);
+    m->attached = true;
+    return FORE_OK;
 }
 
 fore_status fore_mtp_open(const char *dir, const fore_network *network, const cJSON *contract, const fore_load *load, fore_mtp *out,
                           fore_error *err) {
-    *out = (fore_mtp){.norms_rule = ""};
+    *out = (fore_mtp){.norms_rule = "", .calibration_note = ""};
     cJSON *config = NULL;
     fore_status s = FORE_OK;
     if (load && load->gguf) {

@@ -127,7 +127,7 @@ static fore_status bind_text(fore_network *n, fore_error *err) {
         return fore_fail(err, FORE_ERR_FORMAT,
                          "weights: embed_tokens.weight: missing (looked under model.language_model., language_model.model., "
                          "language_model., model. and no prefix)");
-    fore_binder b = {n->store, &n->arena, &n->panels, n->kern, prefix, err, FORE_OK};
+    fore_binder b = {n->store, &n->arena, &n->panels, n->kern, prefix, err, FORE_OK, NULL, 0};
     int C = t->hidden_size;
     n->layers = fore_arena_alloc(&n->arena, (size_t)t->num_hidden_layers, sizeof *n->layers);
     if (!n->layers) return fore_fail_nomem(err, "the layer table");
@@ -180,14 +180,11 @@ static void count_parameters(fore_network *n, uint64_t quantised) {
     n->active_parameters = n->text_parameters - idle;
 }
 
-fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore_load *load, fore_network *out, fore_error *err) {
-    *out = (fore_network){.kern = kern};
-    fore_gguf_model *gguf = load ? load->gguf : NULL;
-    fore_status s = gguf ? fore_gguf_config_read(gguf, &out->arena, &out->config, err) : fore_config_read(dir, &out->arena, &out->config, err);
-    if (!s) s = gguf ? fore_gguf_store_make(gguf, &out->store, err) : fore_store_open(dir, &out->store, err);
-    if (!s) s = fore_panels_reserve(&out->panels, out->store, "", &out->config.stored, err);
+/* The network of what config and store hold. *text: the text model's parameters in quantised matrices. */
+static fore_status bind_network(fore_network *out, const fore_load *load, uint64_t *text, fore_error *err) {
+    fore_status s = fore_panels_reserve(&out->panels, out->store, "", &out->config.stored, err);
     if (!s) s = bind_text(out, err);
-    uint64_t text = out->panels.parameters;
+    *text = out->panels.parameters;
     if (!s) {
         const fore_text_config *t = &out->config.text;
         float *inv_freq = fore_arena_alloc(&out->arena, (size_t)t->rotary_dim / 2, sizeof *inv_freq);
@@ -212,7 +209,19 @@ fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore
         out->vision_inv_freq = inv_freq;
         if (!inv_freq) s = fore_fail_nomem(err, "rope frequencies");
     }
-    if (!s) s = fore_panels_make(&out->panels, out->store, load, err);
+    return s ? s : fore_panels_make(&out->panels, out->store, load, err);
+}
+
+fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore_load *load, fore_network *out, fore_error *err) {
+    *out = (fore_network){.kern = kern};
+    fore_gguf_model *gguf = load ? load->gguf : NULL;
+    uint64_t text = 0;
+    fore_status s = gguf ? fore_gguf_config_read(gguf, &out->arena, &out->config, err) : fore_config_read(dir, &out->arena, &out->config, err);
+    if (!s) s = gguf ? fore_gguf_store_make(gguf, &out->store, err) : fore_store_open(dir, &out->store, err);
+    if (!s) {
+        s = bind_network(out, load, &text, err);
+        if (s) s = fore_fail_prefix(err, s, "%s", dir); /* tensors have names, the checkpoint has not said its own yet */
+    }
     if (s) {
         fore_network_close(out);
         return s;

@@ -29,6 +29,7 @@ int32_t fore_added_find(const fore_added *added, const char *content, size_t siz
 
 fore_status fore_added_put(fore_added *added, const char *content, size_t size, fore_added_token token) {
     size_t count = added->names.count;
+    if (size > FORE_ADDED_BYTES || added->names.text.size > FORE_ADDED_BYTES - size) return FORE_ERR_LIMIT;
     if (count == added->capacity) {
         size_t capacity = count ? count * 2 : 32;
         fore_added_token *tokens = realloc(added->tokens, capacity * sizeof *tokens);
@@ -44,7 +45,6 @@ fore_status fore_added_put(fore_added *added, const char *content, size_t size, 
 static fore_status node_new(fore_trie *trie, unsigned char byte, uint32_t *out) {
     if (trie->count == trie->capacity) {
         size_t capacity = trie->capacity ? trie->capacity * 2 : 256;
-        if (capacity > UINT32_MAX) return FORE_ERR_LIMIT;
         node *nodes = realloc(trie->nodes, capacity * sizeof *nodes);
         if (!nodes) return FORE_ERR_NOMEM;
         trie->nodes = nodes;

@@ -15,6 +15,8 @@ typedef struct fore_added_token {
     bool special;        /* left out of decoded text on request */
 } fore_added_token;
 
+enum { FORE_ADDED_BYTES = 1 << 20 }; /* of all contents together */
+
 /* A trie; node 0 is the root. */
 typedef struct fore_trie {
     struct fore_trie_node *nodes; /* owned */
@@ -32,7 +34,7 @@ typedef struct fore_added {
 void fore_added_free(fore_added *added);
 /* Index of the token with this content, or -1. */
 int32_t fore_added_find(const fore_added *added, const char *content, size_t size);
-/* Adds a content that is not there yet. FORE_ERR_NOMEM, FORE_ERR_LIMIT. */
+/* Adds a content that is not there yet. FORE_ERR_NOMEM; FORE_ERR_LIMIT beyond FORE_ADDED_BYTES. */
 fore_status fore_added_put(fore_added *added, const char *content, size_t size, fore_added_token token);
 /* Call once, after the last put. nfc: the tokenizer normalises, and so are the contents of normalised tokens. */
 fore_status fore_added_build(fore_added *added, bool nfc);

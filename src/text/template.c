@@ -10,7 +10,7 @@
 #include "text/template.h"
 #include "text/template_run.h"
 
-enum { MAX_SOURCE = 4 << 20 };
+enum { MAX_SOURCE = 1 << 17 }; /* several times the longest published one; its tree may take two hundred times as much */
 
 /* Newlines to "\n"; the last one goes. */
 static char *normalise(fore_arena *arena, const char *source, size_t size, size_t *out_size) {
@@ -93,6 +93,8 @@ fore_status fore_template_render_as(const fore_template *t, const char *variable
     fore_error local = {0};
     fore_buf out = {.limit = FORE_T_MAX_OUTPUT};
     fore_trun run = {.tmpl = t, .now = how.now, .out = &out, .err = &local, .line = 1};
+    run.memory_most = FORE_T_MEMORY + FORE_T_MEMORY_PER_BYTE * (size < FORE_T_MAX_OUTPUT ? size : FORE_T_MAX_OUTPUT);
+    if (run.memory_most > FORE_T_MAX_MEMORY) run.memory_most = FORE_T_MAX_MEMORY;
     run.steps = how.steps ? how.steps : FORE_T_MAX_STEPS + (uint64_t)FORE_T_STEPS_PER_BYTE * size;
     *text = NULL;
     fore_status s = run_template(&run, variables, size, how.as_chat);

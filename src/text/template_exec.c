@@ -7,7 +7,7 @@ static fore_status write_out(fore_trun *run, fore_tval v) {
     size_t before = run->out->size;
     FORE_TRY(fore_tappend_str(run, run->out, v));
     run->out_bytes += run->out->size - before;
-    if (run->out_bytes > FORE_T_MAX_OUTPUT) return fore_tlimit(run, "its output is longer than 64 MiB");
+    if (run->out_bytes > FORE_T_MAX_OUTPUT) return fore_tlimit(run, "its output is longer than 16 MiB");
     return FORE_OK;
 }
 

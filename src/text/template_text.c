@@ -9,7 +9,7 @@
 fore_status fore_tstr_append(fore_trun *run, fore_buf *buf, const void *data, size_t size) {
     fore_status s = fore_buf_append(buf, data, size);
     if (s == FORE_ERR_NOMEM) return fore_fail_nomem(run->err, "text of a template");
-    if (s) return fore_tlimit(run, "a text is longer than 64 MiB");
+    if (s) return fore_tlimit(run, "a text is longer than 16 MiB");
     return FORE_OK;
 }
 

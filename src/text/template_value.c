@@ -40,8 +40,8 @@ fore_status fore_tspend(fore_trun *run, size_t bytes) {
 }
 
 static void *take(fore_trun *run, size_t size, size_t align) {
-    if (size > FORE_T_MAX_MEMORY - run->memory) {
-        fore_tlimit(run, "its values take more than 512 MiB of memory");
+    if (size > run->memory_most - run->memory) {
+        fore_tlimit(run, "its values take too much memory");
         return NULL;
     }
     size_t pad = (align - (uintptr_t)run->chunk % align) % align;
@@ -68,7 +68,7 @@ static void *take(fore_trun *run, size_t size, size_t align) {
 
 void *fore_trun_alloc(fore_trun *run, size_t count, size_t size) {
     if (size && count > FORE_T_MAX_MEMORY / size) {
-        fore_tlimit(run, "its values take more than 512 MiB of memory");
+        fore_tlimit(run, "its values take too much memory");
         return NULL;
     }
     return take(run, count * size, 16);
@@ -127,7 +127,7 @@ fore_status fore_tstr_concat(fore_trun *run, const fore_tstr *a, const fore_tstr
     if (!tail) tail = &run->tails[run->tail_next++ % FORE_T_TAILS];
     FORE_TRY(fore_tspend(run, a->size));
     size_t room = size < 64 ? 64 : size * 2;
-    if (room > FORE_T_MAX_MEMORY - run->memory) room = size;
+    if (room > run->memory_most - run->memory) room = size;
     char *p = take(run, room, 1);
     if (!p) return fore_trun_error(run);
     memcpy(p, a->data, a->size);

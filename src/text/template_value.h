@@ -166,7 +166,7 @@ struct fore_trun {
     size_t chunk_left;
     fore_ttail tails[FORE_T_TAILS]; /* of strings that may grow in place */
     unsigned tail_next;             /* the one to give up next */
-    size_t memory;      /* bytes given out */
+    size_t memory, memory_most; /* bytes given out, and that may be */
     uint64_t steps;     /* left */
     int depth;          /* of nested evaluation */
     int line;           /* of the template, for messages */
@@ -188,8 +188,10 @@ enum {
 /* For a rendering, and more for each byte of its variables: a template may well walk over a long message by letters. */
 #define FORE_T_MAX_STEPS 20000000u
 #define FORE_T_STEPS_PER_BYTE 64u
+#define FORE_T_MEMORY ((size_t)24 << 20)
+#define FORE_T_MEMORY_PER_BYTE 512u
 #define FORE_T_MAX_MEMORY ((size_t)512 << 20)
-#define FORE_T_MAX_OUTPUT ((size_t)64 << 20)
+#define FORE_T_MAX_OUTPUT ((size_t)16 << 20)
 
 /* ---- memory, budget, errors (template_value.c) ---- */
 /* Zeroed memory of the rendering, or NULL with the error filled: FORE_ERR_LIMIT or FORE_ERR_NOMEM. */

@@ -41,8 +41,10 @@ fore_status fore_tokenizer_make(const fore_tokenizer_source *source, fore_tokeni
 fore_status fore_tokenizer_open_with(const char *path, const char *regex, bool no_jit, fore_tokenizer **out,
                                      fore_error *err) {
     *out = NULL;
-    char *file = NULL, *config = NULL;
-    cJSON *file_tree = NULL, *config_tree = NULL;
+    char *file = NULL, *config = NULL, *text = NULL;
+    cJSON *config_tree = NULL;
+    fore_tokenizer_source source = {.regex = regex, .no_jit = no_jit};
+    size_t size = 0;
     fore_status s = FORE_OK;
     if (fore_dir_exists(path)) {
         file = fore_path_join(path, "tokenizer.json");
@@ -50,15 +52,17 @@ fore_status fore_tokenizer_open_with(const char *path, const char *regex, bool n
         if (!file || !config) s = fore_fail_nomem(err, "a path");
     }
     const char *name = file ? file : path;
-    if (!s) s = fore_json_read(name, FILE_LIMIT, &file_tree, err);
+    if (!s) s = fore_file_read(name, FILE_LIMIT, &text, &size, err);
+    if (!s) s = fore_tokenizer_parse(text, size, name, &source, err);
     if (!s && config && fore_file_exists(config)) s = fore_json_read(config, FILE_LIMIT, &config_tree, err);
+    source.config = config_tree;
     if (!s) {
-        fore_tokenizer_source source = {file_tree, config_tree, regex, no_jit};
         s = fore_tokenizer_make(&source, out, err);
         if (s) s = fore_fail_prefix(err, s, "%s", name);
     }
-    cJSON_Delete(file_tree);
+    cJSON_Delete(source.file);
     cJSON_Delete(config_tree);
+    free(text);
     free(file);
     free(config);
     return s;

@@ -6,7 +6,7 @@
 #ifndef FORE_TEXT_TOKENIZER_H
 #define FORE_TEXT_TOKENIZER_H
 
-#include "base/json.h"
+#include "base/json_walk.h"
 #include "text/added.h"
 #include "text/bpe.h"
 #include "text/names.h"
@@ -38,13 +38,18 @@ struct fore_tokenizer {
     fore_buf piece_bytes;
 };
 
+/* tokenizer.json, parsed, and what else counts. */
 typedef struct fore_tokenizer_source {
-    const cJSON *file;   /* tokenizer.json */
+    cJSON *file; /* owned by the caller (cJSON_Delete); without model.vocab and model.merges, which are text: in a tree they would take */
+    fore_json_text vocab, merges; /* more memory than everything that is made of them */
+    size_t size;                  /* of the file */
     const cJSON *config; /* tokenizer_config.json, or NULL */
     const char *regex; /* instead of the regex of the first Split step and of config's pretokenize_regex; NULL: none */
     bool no_jit;
 } fore_tokenizer_source;
 
+/* Fills file, vocab, merges and size from a tokenizer.json, whose text must live as long as they. `what` names it in messages. */
+fore_status fore_tokenizer_parse(const char *text, size_t size, const char *what, fore_tokenizer_source *out, fore_error *err);
 /* Fills a zeroed tokenizer; on failure too it must be given to fore_tokenizer_close. */
 fore_status fore_tokenizer_read(const fore_tokenizer_source *source, fore_tokenizer *t, fore_error *err);
 /* A tokenizer from parsed files; messages do not name files. */

@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/utf8.h"
 #include "text/tokenizer.h"
 
 enum {
-    MAX_ID = (1 << 22) - 1, /* more than ten times the largest published vocabulary */
+    MAX_ID = (1 << 21) - 1, /* many times the largest published vocabulary */
     MAX_NESTING = 8,        /* of Sequence in Sequence */
     MAX_ADDED = 1024,       /* bytes of an added token: a text is compared with it from every byte on */
 };
@@ -84,98 +85,176 @@ static fore_status check_id(double value, const char *token, fore_error *err) {
                      value, MAX_ID);
 }
 
-static fore_status read_vocab(fore_tokenizer *t, const cJSON *model, fore_error *err) {
-    const cJSON *vocab = fore_json_get(model, "vocab");
-    if (!cJSON_IsObject(vocab) || !vocab->child)
-        return fore_fail(err, FORE_ERR_FORMAT, "model.vocab: expected an object of token: id, found %s",
-                         vocab ? "something else" : "nothing");
+static const char *value_kind(fore_json_text value) { return value.at ? "something else" : "nothing"; }
+
+/* Where in model.vocab, and the token before it. */
+typedef struct vocab_walk {
+    fore_json_walk at;
+    fore_buf name;
+    double id;
+} vocab_walk;
+
+/* The next token; *more false: there is none. */
+static fore_status next_token(vocab_walk *w, bool *more, fore_error *err) {
+    *more = fore_json_more(&w->at);
+    if (!*more) return FORE_OK;
+    if (fore_json_take_name(&w->at, &w->name)) return no_memory(err);
+    if (fore_json_peek(&w->at)) return fore_fail(err, FORE_ERR_FORMAT, "model.vocab: the id of \"%.80s\" is no number", w->name.data);
+    w->id = fore_json_take_number(&w->at);
+    fore_status s = check_id(w->id, w->name.data, err);
+    return s ? fore_fail_prefix(err, s, "model.vocab") : FORE_OK;
+}
+
+static size_t power_of_2(size_t least) {
+    size_t n = 64;
+    while (n < least) n *= 2;
+    return n;
+}
+
+/* Before memory is taken: what the tables of a vocabulary will take. */
+static fore_status check_memory(const fore_tokenizer_source *source, size_t tokens, int32_t largest, size_t merges, fore_error *err) {
+    size_t bytes = power_of_2(tokens) * (sizeof(fore_name) + 2 * sizeof(uint64_t)) + ((size_t)largest + 1) * sizeof(fore_piece) +
+                   2 * source->vocab.size + power_of_2(2 * merges) * sizeof(fore_merge);
+    if (fore_fits(bytes, source->size)) return FORE_OK;
+    return fore_fail(err, FORE_ERR_LIMIT, "model: %zu tokens with ids up to %d and %zu merges would take %zu MiB of memory, and the file has %zu "
+                     "bytes", tokens, (int)largest, merges, bytes >> 20, source->size);
+}
+
+static size_t count_merges(const fore_tokenizer_source *source) {
+    size_t count = 0;
+    if (!source->merges.at) return 0;
+    fore_json_walk w = fore_json_walk_begin(source->merges);
+    if (fore_json_peek(&w) != '[') return 0;
+    for (fore_json_enter(&w); fore_json_more(&w); fore_json_skip(&w)) count++;
+    return count;
+}
+
+static fore_status read_tokens(fore_tokenizer *t, const fore_tokenizer_source *source, vocab_walk *w, fore_error *err) {
     int32_t largest = 0;
     size_t count = 0;
-    for (const cJSON *v = vocab->child; v; v = v->next, count++) {
-        if (!cJSON_IsNumber(v))
-            return fore_fail(err, FORE_ERR_FORMAT, "model.vocab: the id of \"%.80s\" is no number", v->string);
-        fore_status s = check_id(v->valuedouble, v->string, err);
-        if (s) return fore_fail_prefix(err, s, "model.vocab");
-        if ((int32_t)v->valuedouble > largest) largest = (int32_t)v->valuedouble;
-    }
+    bool more = true;
+    fore_status s = FORE_OK;
+    w->at = fore_json_walk_begin(source->vocab);
+    for (fore_json_enter(&w->at); !(s = next_token(w, &more, err)) && more; count++)
+        if ((int32_t)w->id > largest) largest = (int32_t)w->id;
+    if (s) return s;
+    if (!count) return fore_fail(err, FORE_ERR_FORMAT, "model.vocab: expected an object of token: id, found something else");
+    s = check_memory(source, count, largest, count_merges(source), err);
+    if (s) return s;
     if (fore_buf_reserve(&t->piece_bytes, 1) || fore_names_reserve(&t->vocab, count)) return no_memory(err);
-    fore_status s = grow_pieces(t, (size_t)largest + 1, err);
-    for (const cJSON *v = vocab->child; v && !s; v = v->next) {
-        size_t size = strlen(v->string);
-        int32_t id = (int32_t)v->valuedouble;
-        if (fore_names_find(&t->vocab, v->string, size) >= 0)
-            return fore_fail(err, FORE_ERR_FORMAT, "model.vocab: \"%.80s\" is there twice", v->string);
-        s = put_piece(t, id, v->string, size, 0, err);
+    s = grow_pieces(t, (size_t)largest + 1, err);
+    w->at = fore_json_walk_begin(source->vocab);
+    if (!s) fore_json_enter(&w->at);
+    while (!s) {
+        s = next_token(w, &more, err);
+        if (s || !more) break;
+        size_t size = w->name.size;
+        if (fore_names_find(&t->vocab, w->name.data, size) >= 0)
+            return fore_fail(err, FORE_ERR_FORMAT, "model.vocab: \"%.80s\" is there twice", w->name.data);
+        s = put_piece(t, (int32_t)w->id, w->name.data, size, 0, err);
         if (s) return fore_fail_prefix(err, s, "model.vocab");
-        if (fore_names_add(&t->vocab, v->string, size, id)) return no_memory(err);
+        if (fore_names_add(&t->vocab, w->name.data, size, (int32_t)w->id)) return no_memory(err);
     }
+    return s;
+}
+
+static fore_status read_vocab(fore_tokenizer *t, const fore_tokenizer_source *source, fore_error *err) {
+    vocab_walk w = {.at = source->vocab.at ? fore_json_walk_begin(source->vocab) : (fore_json_walk){0}};
+    if (!source->vocab.at || fore_json_peek(&w.at) != '{')
+        return fore_fail(err, FORE_ERR_FORMAT, "model.vocab: expected an object of token: id, found %s", value_kind(source->vocab));
+    fore_status s = read_tokens(t, source, &w, err);
+    fore_buf_free(&w.name);
     return s;
 }
 
 /* ---- merges ---- */
 
+/* left, then both: the two spellings one behind the other, left is the first left_size bytes. */
 typedef struct merge_text {
-    const char *left, *right;
-    size_t left_size, right_size;
+    fore_buf both, part;
+    size_t left_size;
 } merge_text;
 
-/* One merge in either spelling: "a b" or ["a", "b"]. False: neither. */
-static bool read_merge(const cJSON *m, merge_text *out) {
-    if (cJSON_IsString(m)) {
-        const char *space = strchr(m->valuestring, ' ');
-        if (!space || strchr(space + 1, ' ')) return false;
-        *out = (merge_text){m->valuestring, space + 1, (size_t)(space - m->valuestring), strlen(space + 1)};
-        return true;
+/* One merge in either spelling: "a b" or ["a", "b"]. *good false: neither; what stands there is stepped over. */
+static fore_status read_merge(fore_json_walk *w, merge_text *m, bool *good) {
+    char kind = fore_json_peek(w);
+    *good = false;
+    if (kind == '"') {
+        fore_status s = fore_json_take_string(w, &m->both);
+        char *space = s ? NULL : strchr(m->both.data, ' ');
+        if (!space || strchr(space + 1, ' ')) return s;
+        m->left_size = (size_t)(space - m->both.data);
+        memmove(space, space + 1, m->both.size - m->left_size); /* with the NUL */
+        m->both.size--;
+        *good = true;
+        return FORE_OK;
     }
-    const cJSON *left = cJSON_IsArray(m) ? m->child : NULL, *right = left ? left->next : NULL;
-    if (!cJSON_IsString(left) || !cJSON_IsString(right) || right->next) return false;
-    *out = (merge_text){left->valuestring, right->valuestring, strlen(left->valuestring), strlen(right->valuestring)};
-    return true;
+    if (kind != '[') {
+        fore_json_skip(w);
+        return FORE_OK;
+    }
+    int count = 0;
+    fore_status s = FORE_OK;
+    bool strings = true;
+    for (fore_json_enter(w); !s && fore_json_more(w); count++) {
+        if (fore_json_peek(w) != '"' || count > 1) {
+            strings = false;
+            fore_json_skip(w);
+            continue;
+        }
+        s = fore_json_take_string(w, count ? &m->part : &m->both);
+        if (!count) m->left_size = m->both.size;
+        else if (!s) s = fore_buf_append(&m->both, m->part.data, m->part.size);
+    }
+    *good = !s && strings && count == 2;
+    return s;
 }
 
-static fore_status read_merges(fore_tokenizer *t, const cJSON *model, fore_error *err) {
-    const cJSON *merges = fore_json_get(model, "merges");
-    if (!cJSON_IsArray(merges) || !merges->child)
+static fore_status put_merge(fore_tokenizer *t, const merge_text *m, uint32_t at, uint32_t rank, fore_error *err) {
+    const char *left_text = m->both.data, *right_text = left_text + m->left_size;
+    size_t left_size = m->left_size, right_size = m->both.size - left_size;
+    int32_t left = fore_names_find(&t->vocab, left_text, left_size);
+    int32_t right = fore_names_find(&t->vocab, right_text, right_size);
+    int32_t id = fore_names_find(&t->vocab, left_text, m->both.size);
+    if (left < 0 || right < 0 || id < 0)
+        return fore_fail(err, FORE_ERR_FORMAT, "model.merges: number %u, \"%.*s\" + \"%.*s\": %s not in model.vocab", at,
+                         (int)(left_size < 60 ? left_size : 60), left_text, (int)(right_size < 60 ? right_size : 60), right_text,
+                         left < 0    ? "the left one is"
+                         : right < 0 ? "the right one is"
+                                     : "what they make is");
+    fore_merges_put(&t->merges, left, right, id, rank);
+    return FORE_OK;
+}
+
+static fore_status read_merge_list(fore_tokenizer *t, const fore_tokenizer_source *source, merge_text *m, fore_error *err) {
+    fore_json_walk w = fore_json_walk_begin(source->merges);
+    fore_status s = FORE_OK;
+    uint32_t rank = 0, at = 0;
+    for (fore_json_enter(&w); !s && fore_json_more(&w); at++) {
+        bool good, words = fore_json_peek(&w) == '"';
+        if (read_merge(&w, m, &good)) return no_memory(err);
+        if (words && strncmp(m->both.data, "#version", 8) == 0) continue; /* head of a merges.txt */
+        if (!good) return fore_fail(err, FORE_ERR_FORMAT, "model.merges: number %u is neither \"a b\" nor [\"a\", \"b\"]", at);
+        s = put_merge(t, m, at, rank++, err);
+    }
+    return s;
+}
+
+static fore_status read_merges(fore_tokenizer *t, const fore_tokenizer_source *source, fore_error *err) {
+    size_t count = count_merges(source);
+    if (!count) {
+        fore_json_walk w = source->merges.at ? fore_json_walk_begin(source->merges) : (fore_json_walk){0};
         return fore_fail(err, FORE_ERR_FORMAT,
                          "model.merges: expected a list of pairs, found %s; without merges text cannot "
                          "be turned into tokens",
-                         !merges                 ? "nothing"
-                         : cJSON_IsArray(merges) ? "an empty one"
-                                                 : "something else");
-    size_t count = 0;
-    for (const cJSON *m = merges->child; m; m = m->next) count++;
+                         w.at && fore_json_peek(&w) == '[' ? "an empty one" : value_kind(source->merges));
+    }
     if (count > UINT32_MAX / 4) return fore_fail(err, FORE_ERR_LIMIT, "model.merges: %zu merges are too many", count);
     if (fore_merges_init(&t->merges, count)) return no_memory(err);
-    fore_buf both = {0};
-    fore_status s = FORE_OK;
-    uint32_t rank = 0, at = 0;
-    for (const cJSON *m = merges->child; m && !s; m = m->next, at++) {
-        if (cJSON_IsString(m) && strncmp(m->valuestring, "#version", 8) == 0) continue; /* head of a merges.txt */
-        merge_text x;
-        if (!read_merge(m, &x)) {
-            s = fore_fail(err, FORE_ERR_FORMAT, "model.merges: number %u is neither \"a b\" nor [\"a\", \"b\"]", at);
-            break;
-        }
-        both.size = 0;
-        if (fore_buf_append(&both, x.left, x.left_size) || fore_buf_append(&both, x.right, x.right_size)) {
-            s = no_memory(err);
-            break;
-        }
-        int32_t left = fore_names_find(&t->vocab, x.left, x.left_size);
-        int32_t right = fore_names_find(&t->vocab, x.right, x.right_size);
-        int32_t id = fore_names_find(&t->vocab, both.data, both.size);
-        if (left < 0 || right < 0 || id < 0) {
-            s = fore_fail(err, FORE_ERR_FORMAT, "model.merges: number %u, \"%.*s\" + \"%.*s\": %s not in model.vocab",
-                          at, (int)(x.left_size < 60 ? x.left_size : 60), x.left,
-                          (int)(x.right_size < 60 ? x.right_size : 60), x.right,
-                          left < 0    ? "the left one is"
-                          : right < 0 ? "the right one is"
-                                      : "what they make is");
-            break;
-        }
-        fore_merges_put(&t->merges, left, right, id, rank++);
-    }
-    fore_buf_free(&both);
+    merge_text m = {0};
+    fore_status s = read_merge_list(t, source, &m, err);
+    fore_buf_free(&m.both);
+    fore_buf_free(&m.part);
     return s;
 }
 
@@ -217,8 +296,8 @@ static fore_status read_bytes(fore_tokenizer *t, const cJSON *model, fore_error 
     return FORE_OK;
 }
 
-static fore_status read_model(fore_tokenizer *t, const cJSON *file, fore_error *err) {
-    const cJSON *model = fore_json_get(file, "model");
+static fore_status read_model(fore_tokenizer *t, const fore_tokenizer_source *source, fore_error *err) {
+    const cJSON *model = fore_json_get(source->file, "model");
     if (!cJSON_IsObject(model))
         return fore_fail(err, FORE_ERR_FORMAT, "model: expected an object, found %s; not a tokenizer.json",
                          model ? "something else" : "nothing");
@@ -231,9 +310,9 @@ static fore_status read_model(fore_tokenizer *t, const cJSON *file, fore_error *
     const cJSON *dropout = fore_json_get(model, "dropout");
     if (dropout && !(cJSON_IsNumber(dropout) && dropout->valuedouble == 0))
         return fore_fail(err, FORE_ERR_UNSUPPORTED, "model.dropout: random merges are not supported; expected null");
-    s = read_vocab(t, model, err);
+    s = read_vocab(t, source, err);
     if (!s) s = read_bytes(t, model, err);
-    if (!s) s = read_merges(t, model, err);
+    if (!s) s = read_merges(t, source, err);
     return s;
 }
 
@@ -390,7 +469,9 @@ static fore_status add_token(fore_tokenizer *t, const char *content, fore_added_
         fore_status s = grow_pieces(t, (size_t)token.id + 1, err);
         if (!s && known < 0) s = put_piece(t, token.id, content, size, 0, err);
         if (s) return s;
-        if (fore_added_put(&t->added, content, size, token)) return no_memory(err);
+        s = fore_added_put(&t->added, content, size, token);
+        if (s == FORE_ERR_LIMIT) return fore_fail(err, s, "\"%.80s\": the added tokens have more than %d bytes together", content, FORE_ADDED_BYTES);
+        if (s) return no_memory(err);
     }
     t->pieces[token.id].flags = (uint8_t)(FORE_TOKEN_PRESENT | flags);
     return FORE_OK;
@@ -440,12 +521,22 @@ static fore_status read_added_decoder(fore_tokenizer *t, const cJSON *config, fo
     return FORE_OK;
 }
 
+fore_status fore_tokenizer_parse(const char *text, size_t size, const char *what, fore_tokenizer_source *out, fore_error *err) {
+    static const char *const names[] = {"vocab", "merges"};
+    fore_json_text parts[2];
+    fore_status s = fore_json_parse_without(text, size, what, "model", names, parts, 2, &out->file, err);
+    out->vocab = parts[0];
+    out->merges = parts[1];
+    out->size = size;
+    return s;
+}
+
 fore_status fore_tokenizer_read(const fore_tokenizer_source *source, fore_tokenizer *t, fore_error *err) {
     if (!cJSON_IsObject(source->file))
         return fore_fail(err, FORE_ERR_FORMAT, "expected an object at the top of tokenizer.json");
     if (source->config && !cJSON_IsObject(source->config))
         return fore_fail(err, FORE_ERR_FORMAT, "tokenizer_config.json: expected an object at the top");
-    fore_status s = read_model(t, source->file, err);
+    fore_status s = read_model(t, source, err);
     if (!s) s = read_normalizer(t, fore_json_get(source->file, "normalizer"), 0, err);
     if (!s) s = read_pre_tokenizer(t, source, err);
     bool byte_level = false;

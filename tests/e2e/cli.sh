@@ -45,7 +45,7 @@ answers() { # NAME TEXT COMMAND...: standard output is exactly TEXT and a newlin
 
 # ---- help and the manual
 for verb in run chat inspect verify tokenize render logits quantize bench tune pack pull forge 'forge check' 'forge graft' 'forge mtp' \
-    'forge mtp heal' 'forge mtp verify' ''; do
+    'forge mtp heal' 'forge mtp verify' 'forge calibrate' ''; do
     try "$F" $verb --help
     [ "$code" -eq 0 ] && [ -s "$tmp/out" ] && [ "$(wc -l <"$tmp/out")" -le 24 ] &&
         awk 'length > 80 { long = 1 } END { exit long }' "$tmp/out"

@@ -138,6 +138,82 @@ def mtp():
 
 
 @case
+def calibrate():
+    """forge calibrate: a wrong contract is repaired and kept, inspect says so, a right one stays, --reset undoes it"""
+    host = path("c")
+    shutil.copytree(TINY, host)
+    kept = os.path.join(host, "mtp_calibration.json")
+    with open(kept, "w") as f:
+        json.dump({"mtp_contract": {"concat_order": "hidden_embedding"}}, f)
+    wrong = open(kept).read()
+    with open(path("prompts.jsonl"), "w") as f:
+        for name, animal in ("Mia", "fox"), ("Tom", "dog"), ("Ann", "cat"), ("Ben", "bear"), ("Eva", "hen"), ("Leo", "owl"):
+            f.write(json.dumps({"prompt": "Tell a story about a %s named %s, a river and a red ball." % (animal, name)}) + "\n\n")
+        shutil.copy("tests/samples/s00.png", path("s00.png"))
+        f.write(json.dumps({"prompt": "Describe the picture.", "images": ["s00.png"], "id": 7}) + "\n")
+        f.write(json.dumps({"messages": [{"role": "user", "content": "Count from 7 to 14."}]}) + "\n")
+    dry = run("forge", "calibrate", host, "--dry-run")
+    good = dry[0] == 0 and b"Better: concat_order=embedding_hidden\n" in dry[1] and b"Nothing was written (--dry-run)" in dry[1]
+    good = good and open(kept).read() == wrong and not dry[2]
+    j = run_json("forge", "calibrate", "--model", host, "--json", "--prompts", path("prompts.jsonl"), "--image", "tests/samples/s01.png")
+    best, present = j["variants"][j["best"]], j["variants"][0]
+    good = good and j["enough"] and j["better"] and j["written"] and j["path"] == kept and best["contract"] == "concat_order=embedding_hidden"
+    good = good and best["low"] > 0.5 and best["tokens_a_pass"] > present["tokens_a_pass"] + 0.5 and len(best["accepted"]) == 3
+    good = good and (j["prompts"], j["prompts_with_pictures"], j["drafts"]) == (9, 2, 3)
+    field = run_json("inspect", host, "--json")["mtp_contract"]["concat_order"]
+    good = good and field == {"value": "embedding_hidden", "source": "calibrated"}
+    again = run("forge", "calibrate", host)
+    good = good and again[0] == 0 and b"Already the best: " in again[1] and b"your own prompts and pictures say more" in again[1]
+    gone = run("forge", "calibrate", "--reset", host)
+    good = good and gone[0] == 0 and b"is removed" in gone[1] and not os.path.exists(kept)
+    good = good and run_json("forge", "calibrate", "--reset", host, "--json") == {"model": host, "was_calibrated": False, "removed": False}
+    return good and sorted(os.listdir(host)) == sorted(os.listdir(TINY)), (dry, j, again, gone)
+
+
+@case
+def calibrate_refused():
+    """forge calibrate: too little to judge by, no head, bad prompts and folders are exit 1, and nothing is written"""
+    host = path("n")
+    shutil.copytree(TINY, host)
+    before = folder("n")
+    lines = path("lines.jsonl")
+
+    def write(text):
+        with open(lines, "w") as f:
+            f.write(text)
+
+    write('{"prompt": "Count from 7 to 14."}\n')
+    few = run("forge", "calibrate", host, "--prompts", lines)
+    good = few[0] == 1 and b"Too little to judge by: " in few[1] and b" of at least 192" in few[1]
+    code, out, err = run("forge", "calibrate", host, "--prompts", lines, "--json")
+    good = good and code == 1 and not json.loads(out)["enough"] and json.loads(out)["variants"] == []
+    for text, says in [("", "no prompts in it"), ("\n \n", "no prompts in it"), ("{}\n", ":1: expected an object with one of"), ('"x"\n', ":1: expected"),
+                       ('{"prompt": "a"}\n{"prompt": 1}\n', ":2: expected"), ('{"prompt": "a", "ids": [1]}', ":1: expected"),
+                       ('{"prompt": "a"}\n{', ":2: not JSON"), ('{"prompt": "a", "images": "x"}', ":1: images: expected"),
+                       ('{"prompt": "a", "images": ["none.png"]}', "none.png"), ('{"ids": [1, -1]}', ":1: ids: expected"),
+                       ('{"ids": [1, 99999]}', "prompt 1: "), ('{"messages": [1]}', "prompt 1: ")]:
+        write(text)
+        code, out, err = run("forge", "calibrate", host, "--prompts", lines)
+        if code != 1 or out or says not in err.decode():
+            return False, (text, code, out, err)
+    for args, says in [((path("none"),), "no such folder"), ((TINY + "/config.json",), "not a folder"), ((host, "--prompts", path("none")), "none"),
+                       ((host, "--image", path("none")), "none"), ((path("none"), "--reset"), "no such folder")]:
+        code, out, err = run("forge", "calibrate", *args)
+        if code != 1 or out or says not in err.decode():
+            return False, (args, code, out, err)
+    good = good and folder("n") == before
+    config = json.load(open(host + "/config.json"))
+    del config["text_config"]["mtp_num_hidden_layers"]
+    json.dump(config, open(host + "/config.json", "w"))
+    code, out, err = run("forge", "calibrate", host)
+    good = good and code == 1 and b"no draft head to calibrate" in err
+    for args, says in [((host, "--raw"), b"--raw is about"), ((host, "--model", host), b"exclude each other"), ((host, "--depth", "9"), b"from 1 to 8")]:
+        code, out, err = run("forge", "calibrate", *args)
+        good = good and code == 2 and says in err
+    return good, (few, code, out, err)
+
+
+@case
 def usage():
     """forge: wrong usage is exit 2, help of the whole and of a part"""
     for args, says in [((), "usage: foresight forge COMMAND"), (("graf",), "did you mean 'forge graft'?"), (("x",), "unknown command 'forge x'"),

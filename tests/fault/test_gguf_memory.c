@@ -1,6 +1,4 @@
-/* Memory runs out at the n-th request, for every n, while a model in GGUF files is opened, its settings, tokenizer and tensors are
- * made and its network is bound: "out of memory" each time (qsort and the C library's files may get by without), nothing left
- * behind. */
+/* Memory runs out while a model in GGUF files is opened, its settings, tokenizer and tensors are made and its network is bound. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,27 +9,32 @@
 
 #include "checkpoint/gguf_model.h"
 #include "model/mtp.h"
-#include "support/failing_malloc.h"
+#include "support/refuse_each.h"
 #include "support/scratch.h"
 #include "support/tensors.h"
 #include "text/tokenizer.h"
 
 static scratch dir;
 
-static fore_status settings(fore_error *err) {
+static fore_status settings(void *user, fore_error *err) {
+    (void)user;
     fore_gguf_model *m;
-    cJSON *trees[4] = {NULL, NULL, NULL, NULL};
+    cJSON *trees[3] = {NULL, NULL, NULL};
+    char *text = NULL;
+    size_t size;
     fore_status s = fore_gguf_model_open(dir.dir, NULL, &m, err);
     if (s) return s;
-    s = fore_gguf_tokenizer_trees(m, &trees[0], &trees[1], err);
-    if (!s) s = fore_gguf_generation_tree(m, &trees[2], err);
-    if (!s) s = fore_gguf_processor_tree(m, &trees[3], err);
-    for (int i = 0; i < 4; i++) cJSON_Delete(trees[i]);
+    s = fore_gguf_tokenizer_text(m, &text, &size, &trees[0], err);
+    if (!s) s = fore_gguf_generation_tree(m, &trees[1], err);
+    if (!s) s = fore_gguf_processor_tree(m, &trees[2], err);
+    for (int i = 0; i < 3; i++) cJSON_Delete(trees[i]);
+    free(text);
     fore_gguf_model_close(m);
     return s;
 }
 
-static fore_status network(fore_error *err) {
+static fore_status network(void *user, fore_error *err) {
+    (void)user;
     fore_load load = {0};
     fore_network n;
     fore_mtp mtp;
@@ -48,45 +51,13 @@ static fore_status network(fore_error *err) {
     return s;
 }
 
-static fore_status is_model(fore_error *err) {
+static fore_status is_model(void *user, fore_error *err) {
+    (void)user;
     bool is;
     fore_status s = fore_gguf_is_model(dir.dir, &is, err);
     if (!s) assert_true(is);
     return s;
 }
-
-#if FAILING_MALLOC
-static void refuse_each(const char *what, fore_status (*act)(fore_error *), long least, int spare) {
-    int survived = 0;
-    for (long n = 0;; n++) {
-        fore_error err = {0};
-        long before = malloc_live;
-        malloc_refused = false;
-        malloc_left = n;
-        malloc_armed = true;
-        fore_status s = act(&err);
-        malloc_armed = false;
-        if (malloc_live != before) fail_msg("%s: %ld blocks left after request %ld failed", what, malloc_live - before, n);
-        if (!malloc_refused) {
-            if (s) fail_msg("%s: %s", what, err.text);
-            assert_true(n > least);
-            if (survived > spare) fail_msg("%s: %d requests went without", what, survived);
-            return;
-        }
-        survived += s == FORE_OK;
-        if (s && (s != FORE_ERR_NOMEM || err.code != s || !strstr(err.text, "out of memory")))
-            fail_msg("%s: request %ld: %d %s", what, n, s, err.text);
-    }
-}
-#else
-/* The sanitizer looks for leaks and bad accesses of an undisturbed run. */
-static void refuse_each(const char *what, fore_status (*act)(fore_error *), long least, int spare) {
-    fore_error err = {0};
-    (void)least;
-    (void)spare;
-    if (act(&err)) fail_msg("%s: %s", what, err.text);
-}
-#endif
 
 static void test_each_request(void **state) {
     (void)state;
@@ -95,9 +66,9 @@ static void test_each_request(void **state) {
     scratch_make(&dir);
     scratch_write(&dir, "model.gguf", file, text);
     scratch_write(&dir, "mmproj.gguf", both + 4 + text, size - 4 - text);
-    refuse_each("looking", is_model, 3, 1);
-    refuse_each("settings", settings, 30, 10);
-    refuse_each("the network", network, 30, 20);
+    refuse_each(&(refusals){.what = "looking", .act = is_model, .least = 3, .spare = 1});
+    refuse_each(&(refusals){.what = "settings", .act = settings, .least = 30, .spare = 10});
+    refuse_each(&(refusals){.what = "the network", .act = network, .least = 30, .spare = 20});
     scratch_remove(&dir);
     free(both);
     free(file);

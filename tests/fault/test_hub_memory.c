@@ -12,7 +12,7 @@
 
 #include "hub/cache.h"
 #include "hub/hub.h"
-#include "support/failing_malloc.h"
+#include "support/refuse_each.h"
 #include "support/scratch.h"
 
 #define COMMIT "0123456789abcdef0123456789abcdef01234567"
@@ -25,7 +25,11 @@ static fore_status list(fore_hub_listing *l, fore_error *err) {
     return s;
 }
 
-static fore_status work(const char *root, fore_error *err) {
+static scratch folder;
+
+static fore_status work(void *user, fore_error *err) {
+    (void)user;
+    const char *root = folder.dir;
     fore_hub_listing l = {0};
     fore_hub_cache c = {0};
     fore_hub_name name;
@@ -52,35 +56,19 @@ static fore_status work(const char *root, fore_error *err) {
     return s;
 }
 
+static void make_folder(void *user) {
+    (void)user;
+    scratch_make(&folder);
+}
+static void remove_folder(void *user, long n, fore_status status) {
+    (void)user, (void)n, (void)status;
+    scratch_remove(&folder);
+}
+
 static void test_each_request(void **state) {
     (void)state;
-    scratch s;
-    fore_error err = {0};
-#if FAILING_MALLOC
-    for (long n = 0;; n++) {
-        scratch_make(&s);
-        long before = malloc_live;
-        malloc_refused = false;
-        malloc_left = n;
-        malloc_armed = true;
-        fore_status status = work(s.dir, &err);
-        malloc_armed = false;
-        if (malloc_live != before) fail_msg("%ld blocks left after request %ld failed", malloc_live - before, n);
-        scratch_remove(&s);
-        if (!malloc_refused) {
-            if (status) fail_msg("%s", err.text);
-            assert_true(n > 50);
-            return;
-        }
-        /* A folder that cannot be read for want of memory is one without GGUF files. */
-        if (status && (status != FORE_ERR_NOMEM || err.code != status || !strstr(err.text, "out of memory")))
-            fail_msg("request %ld: %d %s", n, status, err.text);
-    }
-#else
-    scratch_make(&s);
-    if (work(s.dir, &err)) fail_msg("%s", err.text);
-    scratch_remove(&s);
-#endif
+    /* A folder that cannot be read for want of memory is one without GGUF files. */
+    refuse_each(&(refusals){.what = "a cache", .act = work, .before = make_folder, .after = remove_folder, .least = 50, .spare = 20});
 }
 
 int main(void) {

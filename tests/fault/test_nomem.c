@@ -13,45 +13,11 @@
 #include "base/file.h"
 #include "decode/session.h"
 #include "model/pack.h"
-#include "support/failing_malloc.h"
+#include "support/refuse_each.h"
 #include "support/scratch.h"
 
-/* A run returns its status and leaves nothing allocated. */
-typedef fore_status (*short_run)(void *context, fore_error *err);
-
-/* Every n: the n-th allocation fails. Ends when a run needs fewer than n. */
-static void fail_each(const char *name, short_run run, void *context, long at_least) {
-    fore_error err = {0};
-    if (run(context, &err)) fail_msg("%s: does not run at all: %s", name, err.text); /* and one-time memory of libraries is taken */
-    long n = 0, wrong = 0;
-    for (;; n++) {
-        long before = atomic_load(&malloc_live);
-        err = (fore_error){0};
-        atomic_store(&malloc_refused, false);
-        atomic_store(&malloc_left, n);
-        atomic_store(&malloc_armed, true);
-        fore_status s = run(context, &err);
-        atomic_store(&malloc_armed, false);
-        long after = atomic_load(&malloc_live);
-#ifndef FORE_WRAP_ALLOCATIONS /* there the project also frees what libraries made; leaks are the sanitizer's to find */
-        if (after != before) fail_msg("%s: %ld allocations are left when number %ld failed (%s)", name, after - before, n, err.text);
-#else
-        (void)before, (void)after;
-        at_least = 1;
-#endif
-        if (!atomic_load(&malloc_refused)) {
-            if (s) fail_msg("%s: fails without a reason: %s", name, err.text);
-            break;
-        }
-        if (s == FORE_OK) continue; /* a library had another way */
-        if (s != FORE_ERR_NOMEM || !err.text[0]) {
-            print_error("%s: status %d \"%s\" when allocation %ld failed\n", name, s, err.text, n);
-            wrong++;
-        }
-    }
-    print_message("%s: %ld allocations\n", name, n);
-    assert_int_equal(wrong, 0);
-    assert_true(n >= at_least);
+static void fail_each(const char *name, fore_status (*run)(void *context, fore_error *err), void *context, long at_least) {
+    refuse_each(&(refusals){.what = name, .act = run, .user = context, .least = at_least - 1, .spare = 1 << 30});
 }
 
 static fore_status open_random_model(void *context, fore_error *err) {
@@ -246,6 +212,7 @@ static void test_model(void **state) {
     fail_each("open shards", open_random_model, FORE_DATA "/models/dense_sharded_bf16", 100);
     fail_each("open FP8 with a draft head in it", open_random_model, FORE_DATA "/forms/fp8", 100);
     fail_each("open packed integers with a draft head beside", open_random_model, FORE_DATA "/forms/int4", 100);
+    fail_each("open columns out of the order of their groups", open_random_model, FORE_DATA "/forms/gptq_order", 100);
 }
 
 static void test_tokenizer(void **state) {

@@ -1,68 +1,41 @@
-/* Memory runs out at the n-th request while a checkpoint is quantised: "out of memory" each time (qsort may get by without),
- * nothing left behind in memory, no half file, and the folder can be gone on with. Every n of the beginning, then one in thirteen. */
+/* Memory runs out while a checkpoint is quantised: no half file, and the folder can be gone on with. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <stdio.h>
-#include <string.h>
-
-#include "foresight.h"
-#include "support/failing_malloc.h"
-#include "support/scratch.h"
+#include "support/hosts.h"
+#include "support/refuse_each.h"
 
 #define SOURCE FORE_DATA "/models/dense_sharded_bf16"
 
-static void make_folder(scratch *s) { /* in memory where that is possible: every file is synced */
-    strcpy(s->dir, "/dev/shm/foresight-test-XXXXXX");
-    if (!mkdtemp(s->dir)) scratch_make(s);
-}
+static scratch s;
 
-static fore_status quantize(const scratch *s, fore_error *err) {
+static fore_status quantize(void *user, fore_error *err) {
+    (void)user;
     const fore_quantize_options o = {.bits = 4, .group = 32, .threads = 1, .shard_bytes = 60000};
     fore_quantize_report *r = NULL;
-    fore_status status = fore_quantize(SOURCE, s->dir, &o, &r, err);
+    fore_status status = fore_quantize(SOURCE, s.dir, &o, &r, err);
     assert_true((status == FORE_OK) == (r != NULL));
     fore_quantize_report_free(r);
     return status;
 }
 
+static void make_folder(void *user) {
+    (void)user;
+    host_folder(&s);
+}
+
+static void check(void *user, long n, fore_status status) {
+    fore_error err = {0};
+    if (status && n % 3 == 0 && quantize(user, &err)) fail_msg("going on after request %ld: %s", n, err.text);
+    scratch_remove(&s);
+}
+
 static void test_each_request(void **state) {
     (void)state;
-    scratch s;
-    fore_error err = {0};
-#if FAILING_MALLOC
-    int survived = 0;
-    for (long n = 0;; n += n < 400 ? 1 : 13) {
-        make_folder(&s);
-        err = (fore_error){0};
-        long before = malloc_live;
-        malloc_refused = false;
-        malloc_left = n;
-        malloc_armed = true;
-        fore_status status = quantize(&s, &err);
-        malloc_armed = false;
-        if (malloc_live != before) fail_msg("%ld blocks left after request %ld failed", malloc_live - before, n);
-        if (!malloc_refused) {
-            if (status) fail_msg("%s", err.text);
-            assert_true(n > 1000 && survived < 40);
-            scratch_remove(&s);
-            return;
-        }
-        survived += status == FORE_OK;
-        if (status && (status != FORE_ERR_NOMEM || err.code != status || !strstr(err.text, "out of memory")))
-            fail_msg("request %ld: %d %s", n, status, err.text);
-        if (status && n % 3 == 0 && quantize(&s, &err)) fail_msg("going on after request %ld: %s", n, err.text);
-        scratch_remove(&s);
-    }
-#else
-    /* The sanitizer looks for leaks and bad accesses of an undisturbed run. */
-    make_folder(&s);
-    if (quantize(&s, &err)) fail_msg("%s", err.text);
-    scratch_remove(&s);
-#endif
+    refuse_each(&(refusals){.what = "quantising", .act = quantize, .before = make_folder, .after = check, .least = 1000, .spare = 40, .all = 400, .step = 13});
 }
 
 int main(void) {

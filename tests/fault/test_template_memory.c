@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "foresight.h"
-#include "support/failing_malloc.h"
+#include "support/refuse_each.h"
 
 static const char source[] =
     "{% macro m(a, b='x') %}{{ a|upper }}{{ b }}{{ caller() }}{% endmacro %}{% set ns = namespace(s='') %}"
@@ -19,7 +19,8 @@ static const char source[] =
     "{{ strftime_now('%Y') }}{{ 'a b'|title|indent|e|urlencode }}{{ (x.y is defined) if x else s[::-1] }}";
 static const char variables[] = "{\"s\": \"b a c\", \"f\": 2.5, \"l\": [1, {\"k\": null}, \"\\u00e9\"], \"messages\": []}";
 
-static fore_status run(size_t *length, fore_error *err) {
+static fore_status run(void *user, fore_error *err) {
+    size_t *length = user;
     fore_template *t;
     char *text = NULL;
     fore_status s = fore_template_compile(source, strlen(source), &t, err);
@@ -32,26 +33,9 @@ static fore_status run(size_t *length, fore_error *err) {
 
 static void test_every_allocation(void **state) {
     (void)state;
-    fore_error err = {0};
     size_t length = 0;
-    if (run(&length, &err)) fail_msg("%s", err.text);
+    refuse_each(&(refusals){.what = "a template", .act = run, .user = &length, .least = 50});
     assert_true(length > 100);
-#if FAILING_MALLOC
-    long n = 0;
-    for (;; n++) {
-        long before = atomic_load(&malloc_live);
-        err = (fore_error){0};
-        atomic_store(&malloc_refused, false);
-        atomic_store(&malloc_left, n);
-        atomic_store(&malloc_armed, true);
-        fore_status s = run(&length, &err);
-        atomic_store(&malloc_armed, false);
-        if (atomic_load(&malloc_live) != before) fail_msg("blocks are left when allocation %ld failed", n);
-        if (!atomic_load(&malloc_refused)) break;
-        if (s != FORE_ERR_NOMEM || !err.text[0]) fail_msg("status %d \"%s\" when allocation %ld failed", s, err.text, n);
-    }
-    assert_true(n > 50);
-#endif
 }
 
 int main(void) {

@@ -1,6 +1,7 @@
 /* Models in GGUF files: any bytes as a file, or (after a zero byte and a length of three) as a text model's file and a tower's. What
  * opens gives out its settings, its tokenizer and its tensors, of which every byte is read, and is bound as a network. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -28,15 +29,25 @@ static void check(fore_status s, const fore_error *err) {
 
 static void read_settings(const fore_gguf_model *m) {
     fore_error err = {0};
-    cJSON *trees[4] = {NULL, NULL, NULL, NULL};
+    cJSON *trees[3] = {NULL, NULL, NULL};
+    char *text;
+    size_t size;
     check(fore_gguf_generation_tree(m, &trees[0], &err), &err);
     check(fore_gguf_processor_tree(m, &trees[1], &err), &err);
-    fore_status s = fore_gguf_tokenizer_trees(m, &trees[2], &trees[3], &err);
+    fore_status s = fore_gguf_tokenizer_text(m, &text, &size, &trees[2], &err);
     check(s, &err);
     fore_tokenizer *t = NULL;
-    if (!s && trees[2]) check(fore_tokenizer_make(&(fore_tokenizer_source){.file = trees[2], .config = trees[3], .no_jit = true}, &t, &err), &err);
+    fore_tokenizer_source source = {.no_jit = true};
+    if (!s && text) {
+        s = fore_tokenizer_parse(text, size, "tokenizer", &source, &err);
+        if (s == FORE_ERR_FORMAT) __builtin_trap(); /* what is made of a file is JSON */
+        source.config = trees[2];
+        check(s ? s : fore_tokenizer_make(&source, &t, &err), &err);
+    }
     fore_tokenizer_close(t);
-    for (int i = 0; i < 4; i++) cJSON_Delete(trees[i]);
+    cJSON_Delete(source.file);
+    free(text);
+    for (int i = 0; i < 3; i++) cJSON_Delete(trees[i]);
 }
 
 static void read_tensors(fore_gguf_model *m) {

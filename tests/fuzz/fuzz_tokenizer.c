@@ -15,15 +15,15 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void make(const char *json, size_t size, fore_tokenizer **t) {
-    cJSON *file = NULL;
+    fore_tokenizer_source source = {.no_jit = size % 2 == 1};
     fore_error err;
     *t = NULL;
-    if (fore_json_parse(json, size, "input", &file, &err) == FORE_OK) {
-        fore_tokenizer_source source = {file, file, NULL, size % 2 == 1}; /* its own config, too */
+    if (fore_tokenizer_parse(json, size, "input", &source, &err) == FORE_OK) {
+        source.config = source.file; /* its own config, too */
         fore_status s = fore_tokenizer_make(&source, t, &err);
         assert((s == FORE_OK) == (*t != NULL));
     }
-    cJSON_Delete(file);
+    cJSON_Delete(source.file);
 }
 
 /* All bytes, some merges, an added token; cuts words as the family does. No NFC: texts come back as they were. */

@@ -104,7 +104,7 @@ static void test_packed(void **state) {
     assert_in_range(quantised, 25, 70);
 }
 
-/* K types become rows of f32: those of the blocks. */
+/* K types become panels with the numbers of the blocks. */
 static void test_super(void **state) {
     (void)state;
     opened o = alike_open(GGUF "super/model.gguf", NULL);
@@ -116,19 +116,27 @@ static void test_super(void **state) {
     const struct {
         const char *name, *type;
         const fore_weight *w;
-    } all[] = {{"blk.0.attn_q.weight", "Q5_K", &l->q_proj}, {"blk.0.attn_k.weight", "Q6_K", &l->k_proj}, {"blk.0.ffn_gate.weight", "Q4_K", &l->gate_proj},
-               {"blk.0.ffn_down.weight", "Q6_K", &l->down_proj}, {"blk.0.ffn_up.weight", "Q5_K", &l->up_proj}};
+        int bits, group;
+        fore_dtype dtype;
+    } all[] = {{"blk.0.attn_q.weight", "Q5_K", &l->q_proj, 8, 32, FORE_DTYPE_U8},    {"blk.0.attn_k.weight", "Q6_K", &l->k_proj, 8, 16, FORE_DTYPE_I8},
+               {"blk.0.ffn_gate.weight", "Q4_K", &l->gate_proj, 4, 32, FORE_DTYPE_U8}, {"blk.0.ffn_down.weight", "Q6_K", &l->down_proj, 8, 16, FORE_DTYPE_I8},
+               {"blk.0.ffn_up.weight", "Q5_K", &l->up_proj, 8, 32, FORE_DTYPE_U8}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const fore_gguf_tensor *t = fore_gguf_find(&f, all[i].name);
         assert_non_null(t);
         assert_string_equal(t->type->name, all[i].type);
-        assert_int_equal(all[i].w->dtype, FORE_DTYPE_F32);
-        assert_int_equal(all[i].w->bits, 0);
-        size_t n = (size_t)all[i].w->N * (size_t)all[i].w->K;
-        float *numbers = malloc(n * sizeof *numbers);
+        assert_int_equal(all[i].w->dtype, all[i].dtype);
+        assert_int_equal(all[i].w->bits, all[i].bits);
+        assert_int_equal(all[i].w->group, all[i].group);
+        size_t K = (size_t)all[i].w->K, n = (size_t)all[i].w->N * K;
+        float *numbers = malloc(n * sizeof *numbers), *row = malloc(K * sizeof *row);
         fore_gguf_dequantize(t->type, t->data, n, numbers);
-        assert_memory_equal(numbers, all[i].w->data, n * sizeof *numbers);
+        for (size_t k = 0; k < n; k++) {
+            if (k % K == 0) fore_weight_row(o.n.kern, all[i].w, (int)(k / K), row);
+            if (row[k % K] != numbers[k]) fail_msg("%s: number %zu is %a, not %a", all[i].name, k, (double)row[k % K], (double)numbers[k]);
+        }
         free(numbers);
+        free(row);
     }
     fore_map_close(&f.map);
     fore_arena_free(&arena);
@@ -202,14 +210,16 @@ static void test_tokenizer(void **state) {
     fore_error err = {0};
     fore_arena arena = {0};
     fore_gguf_model *m;
-    cJSON *file, *config;
+    cJSON *config = NULL;
+    char *made = NULL;
+    fore_tokenizer_source source;
     fore_tokenizer *ours, *theirs;
-    if (fore_gguf_model_open(GGUF "tokenizer/model.gguf", NULL, &m, &err) || fore_gguf_tokenizer_trees(m, &file, &config, &err) ||
-        fore_tokenizer_make(&(fore_tokenizer_source){.file = file, .config = config}, &ours, &err) ||
-        fore_tokenizer_open("models/tiny", &theirs, &err))
+    size_t size = 0;
+    if (fore_gguf_model_open(GGUF "tokenizer/model.gguf", NULL, &m, &err) || fore_gguf_tokenizer_text(m, &made, &size, &config, &err)) fail_msg("%s", err.text);
+    source = (fore_tokenizer_source){.config = config};
+    if (fore_tokenizer_parse(made, size, "made", &source, &err) || fore_tokenizer_make(&source, &ours, &err) || fore_tokenizer_open("models/tiny", &theirs, &err))
         fail_msg("%s", err.text);
     assert_int_equal(fore_tokenizer_size(ours), fore_tokenizer_size(theirs));
-    size_t size;
     char *text = read_file("README.md", &size);
     static const char *const more[] = {"<|im_start|>user\nWhat colour?<|im_end|>\n<think>\n\n</think>", "a  b\t c\r\n\r\n  d", "e\xcc\x81 \xe2\x84\xab \xf0\x9f\x99\x82",
                                        "it's 12345 WE'LL \xe4\xbd\xa0\xe5\xa5\xbd", ""};
@@ -233,8 +243,9 @@ static void test_tokenizer(void **state) {
     assert_null(same); /* there is no tower */
     free(other);
     free(text);
-    cJSON_Delete(file);
+    cJSON_Delete(source.file);
     cJSON_Delete(config);
+    free(made);
     fore_tokenizer_close(ours);
     fore_tokenizer_close(theirs);
     fore_gguf_model_close(m);

@@ -32,8 +32,8 @@ static void test_defaults(void **state) {
     (void)state;
     static const char *const want[FORE_CONTRACT_FIELDS][2] = {
         {"base_hidden_variant", "post_norm"}, {"hidden_variant", "post_norm"}, {"concat_order", "embedding_hidden"},
-        {"mtp_position_mode", "cache"},       {"mtp_quant_bits", "none"},      {"mtp_quant_group_size", "64"},
-        {"mtp_quant_mode", "affine"},         {"mtp_quant_policy", "none"},
+        {"mtp_position_mode", "cache"},       {"mtp_norm_encoding", "detected"}, {"mtp_quant_bits", "none"},
+        {"mtp_quant_group_size", "64"},       {"mtp_quant_mode", "affine"},      {"mtp_quant_policy", "none"},
     };
     fore_contract c;
     fore_error err;
@@ -78,6 +78,13 @@ static void test_words(void **state) {
         fore_contract c = read_one(json);
         assert_int_equal(c.quant_layers_only, i >= 2);
         assert_string_equal(c.value[FORE_CONTRACT_QUANT_POLICY], policies[i]);
+    }
+    static const char *const norms[] = {"detected", "delta", "delta_plus_one", "mlx_delta", "absolute", "gain", "mlx"};
+    for (int i = 0; i < 7; i++) {
+        char json[64];
+        snprintf(json, sizeof json, "{\"mtp_norm_encoding\": \"%s\"}", norms[i]);
+        assert_int_equal(read_one(json).norms, !i ? FORE_NORMS_DETECTED : i < 4 ? FORE_NORMS_DELTA : FORE_NORMS_ABSOLUTE);
+        assert_string_equal(read_one(json).value[FORE_CONTRACT_NORMS], norms[i]);
     }
     static const int bits[] = {2, 3, 4, 5, 6, 8}, groups[] = {32, 64, 128};
     for (int i = 0; i < 6; i++) {
@@ -136,6 +143,7 @@ static void test_refused(void **state) {
         "expected fc, pre_norm, post_norm, embedding, prev or mix:LEFT:RIGHT:SHARE with a share from 0 to 1",
         "expected embedding_hidden or hidden_embedding",
         "expected cache, local or absolute",
+        "expected detected, delta, delta_plus_one, mlx_delta, absolute, gain or mlx",
         "expected 2, 3, 4, 5, 6 or 8",
         "expected 32, 64 or 128",
         "expected affine",
@@ -191,11 +199,14 @@ static void test_sources(void **state) {
                                    "\"mtp_quant_bits\": 4}", FORE_CONTRACT_CONFIG, "config.json", &err), FORE_OK);
     assert_int_equal(read_from(&c, "{\"hidden_variant\": \"prev\", \"concat_order\": \"embedding_hidden\", \"mtp_position_mode\": \"local\"}",
                                FORE_CONTRACT_RUNTIME, "mtplx_runtime.json", &err), FORE_OK);
+    assert_int_equal(read_from(&c, "{\"hidden_variant\": \"fc\", \"mtp_norm_encoding\": \"delta\"}", FORE_CONTRACT_CALIBRATED,
+                               "mtp_calibration.json", &err), FORE_OK);
     assert_int_equal(read_from(&c, "{\"hidden_variant\": \"post_norm\", \"mtp_position_mode\": \"cache\"}", FORE_CONTRACT_CALLER, "the given MTP contract",
                                &err), FORE_OK);
     static const char *const want[FORE_CONTRACT_FIELDS][2] = {
         {"pre_norm", "config.json"},  {"post_norm", "command line"}, {"embedding_hidden", "mtplx_runtime.json"}, {"cache", "command line"},
-        {"4", "config.json"},         {"64", "default"},             {"affine", "default"},                      {"none", "default"},
+        {"delta", "calibrated"},      {"4", "config.json"},          {"64", "default"},                          {"affine", "default"},
+        {"none", "default"},
     };
     for (int f = 0; f < FORE_CONTRACT_FIELDS; f++) {
         assert_string_equal(c.value[f], want[f][0]);

@@ -68,17 +68,23 @@ static fore_status open_all(const char *path, const char *mmproj, fore_error *er
     }
     fore_arena arena = {0};
     fore_config config;
-    cJSON *trees[2] = {NULL, NULL};
+    cJSON *settings = NULL;
+    char *text = NULL;
+    size_t size;
+    fore_tokenizer_source source = {0};
     fore_tokenizer *t = NULL;
     fore_store *store = NULL;
     s = fore_gguf_config_read(m, &arena, &config, err);
-    if (!s) s = fore_gguf_tokenizer_trees(m, &trees[0], &trees[1], err);
-    if (!s && trees[0]) s = fore_tokenizer_make(&(fore_tokenizer_source){.file = trees[0], .config = trees[1]}, &t, err);
+    if (!s) s = fore_gguf_tokenizer_text(m, &text, &size, &settings, err);
+    if (!s && text) s = fore_tokenizer_parse(text, size, "tokenizer", &source, err);
+    source.config = settings;
+    if (!s && text) s = fore_tokenizer_make(&source, &t, err);
     if (!s) s = fore_gguf_store_make(m, &store, err);
     fore_tokenizer_close(t);
     fore_store_close(store);
-    cJSON_Delete(trees[0]);
-    cJSON_Delete(trees[1]);
+    cJSON_Delete(source.file);
+    cJSON_Delete(settings);
+    free(text);
     fore_arena_free(&arena);
     fore_gguf_model_close(m);
     return s;
@@ -163,6 +169,32 @@ static void test_kinds(void **state) {
            "tokenizer.ggml.pre is \"llama3\": words cut that way are not supported; supported: qwen2 and qwen35");
     refuse(place("blk.0.ssm_a"), "blk.0.ssm_q", 11, FORE_ERR_UNSUPPORTED, "blk.0.");
     refuse(place("blk.2.nextn.enorm"), "blk.7.nextn.enorm", 17, FORE_ERR_FORMAT, "the model has 3 layers");
+}
+
+/* A list without members is no number, also where the file ends with it and a page of the map does. */
+static void test_empty_at_the_end(void **state) {
+    (void)state;
+    static unsigned char file[4096];
+    const char name[] = "general.alignment";
+    const size_t key = 8 + 17 + 4 + 4 + 8, filler = sizeof file - 24 - key;
+    unsigned char *at = file + 24;
+    memcpy(file, "GGUF\3", 5);
+    file[16] = 2;
+    at[0] = 1; /* a key "a", whose text fills the file up */
+    at[8] = 'a';
+    at[9] = 8;
+    const uint64_t text = filler - 21;
+    memcpy(at + 13, &text, 8);
+    memset(at + 21, 'x', text);
+    at += filler;
+    at[0] = 17;
+    memcpy(at + 8, name, 17);
+    at[25] = 9;
+    at[29] = 4;
+    scratch_write(&dir, "empty.gguf", file, sizeof file);
+    fore_gguf_model *m;
+    fore_error err = {0};
+    expect(fore_gguf_model_open(scratch_path(&dir, "empty.gguf"), NULL, &m, &err), &err, FORE_ERR_FORMAT, "general.alignment: expected a whole number");
 }
 
 static void test_tensors(void **state) {
@@ -290,7 +322,7 @@ static void test_pixels(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good),  cmocka_unit_test(test_head),    cmocka_unit_test(test_truncated), cmocka_unit_test(test_values),
-        cmocka_unit_test(test_kinds), cmocka_unit_test(test_tensors), cmocka_unit_test(test_files),     cmocka_unit_test(test_open),
+        cmocka_unit_test(test_kinds), cmocka_unit_test(test_empty_at_the_end), cmocka_unit_test(test_tensors), cmocka_unit_test(test_files),     cmocka_unit_test(test_open),
         cmocka_unit_test(test_pixels),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -72,12 +72,53 @@ static void refuse(const char *from, const scratch *into, const char *says) {
     assert_int_equal(a.st_mtim.tv_nsec, b.st_mtim.tv_nsec);
 }
 
-/* true: as after; false: as before; anything else fails. */
+static uint64_t digest_file(const char *path, uint64_t h) {
+    fore_map map;
+    fore_error err = {0};
+    if (fore_map_open(path, &map, &err)) fail_msg("%s", err.text);
+    for (size_t i = 0; i < map.size; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, map.data + i, map.size - i < 8 ? map.size - i : 8);
+        h = (h ^ word) * UINT64_C(0x100000001b3);
+        h ^= h >> 29;
+    }
+    fore_map_close(&map);
+    return h ^ map.size;
+}
+
+/* Of all names and bytes, whatever their order. What was given up half way (.partial) counts as one thing: such files differ from time
+ * to time, and are never read. */
+static uint64_t digest_folder(const scratch *s) {
+    DIR *d = opendir(s->dir);
+    uint64_t sum = partials(s) > 0;
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d));) {
+        if (e->d_name[0] == '.' || ends_with(e->d_name, ".partial")) continue;
+        uint64_t h = UINT64_C(0xcbf29ce484222325);
+        for (const char *p = e->d_name; *p; p++) h = (h ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
+        sum += digest_file(scratch_path(s, e->d_name), h) * UINT64_C(0x9e3779b97f4a7c15);
+    }
+    closedir(d);
+    return sum;
+}
+
+/* true: as after; false: as before; anything else fails. A folder that was asked before is not asked again: most operations are
+ * writes of a file that has not got its name yet. */
 static bool is_after(const scratch *s) {
+    enum { MOST = 256 };
+    static uint64_t known[MOST];
+    static bool vision[MOST];
+    static size_t count;
+    uint64_t digest = digest_folder(s);
+    for (size_t i = 0; i < count; i++)
+        if (known[i] == digest) return vision[i];
     host_answers now;
     host_ask(s->dir, &now);
     assert_string_equal(now.text, before.text);
     assert_string_equal(now.picture, now.vision ? after.picture : "");
+    if (count == MOST) return now.vision;
+    known[count] = digest;
+    vision[count++] = now.vision;
     return now.vision;
 }
 
@@ -129,7 +170,12 @@ static void check_tensors(const scratch *s) {
     fore_tensors_close(b);
 }
 
+/* The same bytes under the same names are checked once. */
 static void check_done(const scratch *s, host_kind kind) {
+    static uint64_t known[HOST_KINDS];
+    uint64_t digest = digest_folder(s);
+    if (known[kind] == digest) return;
+    known[kind] = digest;
     assert_true(is_after(s));
     check_index(s, kind);
     check_tensors(s);

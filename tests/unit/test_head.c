@@ -13,24 +13,8 @@
 #include <unistd.h>
 
 #include "support/failing_files.h"
-#include "support/hosts.h"
+#include "support/heads.h"
 #include "support/tensors.h"
-
-static bool is_trunk(const char *name) { return strncmp(name, "mtp.", 4) != 0; }
-static bool is_head(const char *name) { return !is_trunk(name); }
-
-/* models/tiny without its head; declared: config.json still says that it has one. */
-static void headless(scratch *s, bool declared) {
-    host_link(TINY, s);
-    unlink(scratch_path(s, "model.safetensors"));
-    host_tensors(s, "model.safetensors", is_trunk, NULL);
-    if (declared) return;
-    cJSON *c = host_config(s->dir);
-    cJSON_DeleteItemFromObject(cJSON_GetObjectItem(c, "text_config"), "mtp_num_hidden_layers");
-    unlink(scratch_path(s, "config.json"));
-    host_put_config(s, "config.json", c);
-    cJSON_Delete(c);
-}
 
 typedef struct drafts {
     bool attached;
@@ -100,7 +84,7 @@ static void test_out_and_in(void **state) {
         assert_false(r.already);
         good(fore_head_extract(TINY, scratch_path(&out, "head.safetensors"), &r, &err), &err);
         assert_true(r.already && r.file_count == 0);
-        headless(&s, declared);
+        head_take(&s, declared);
         assert_false(ask(s.dir).attached);
         good(fore_head_attach(scratch_path(&out, "head.safetensors"), s.dir, &r, &err), &err);
         assert_int_equal(r.file_count, declared ? 1 : 2);
@@ -120,7 +104,7 @@ static void test_refused(void **state) {
     scratch s, out;
     fore_error err = {0};
     host_folder(&out);
-    headless(&s, true);
+    head_take(&s, true);
     bad(fore_head_extract(s.dir, scratch_path(&out, "x"), NULL, &err), &err, "it has no draft head: looked for");
     bad(fore_head_extract("models/none", scratch_path(&out, "x"), NULL, &err), &err, "not a folder");
     bad(fore_head_extract(TINY, scratch_path(&out, "none/x"), NULL, &err), &err, "none: no such folder");
@@ -156,7 +140,7 @@ static void test_crashes(void **state) {
     (void)state;
     scratch whole, out;
     fore_error err = {0};
-    headless(&whole, false);
+    head_take(&whole, false);
     host_folder(&out);
     good(fore_head_extract(TINY, scratch_path(&out, "head"), NULL, &err), &err);
     for (long n = 1;; n++) {
@@ -195,40 +179,6 @@ static void test_crashes(void **state) {
 
 /* ---- healing ----------------------------------------------------------------------------------------------------- */
 
-static float of_bf16(uint16_t v) {
-    uint32_t u = (uint32_t)v << 16;
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
-
-/* The head of models/tiny in a sidecar whose norms are in F32; those for which `gains` says so are stored as gains. */
-static void write_head(const scratch *s, bool (*gains)(const char *name)) {
-    fore_tensor_file *f;
-    fore_tensor list[16];
-    static float values[16][256];
-    size_t n = 0;
-    const fore_tensor *t;
-    assert_int_equal(fore_tensors_open(TINY "/model.safetensors", &f, NULL), FORE_OK);
-    for (size_t i = 0; (t = fore_tensors_at(f, i)); i++) {
-        if (!is_head(t->name)) continue;
-        list[n] = *t;
-        if (t->dims == 1) {
-            for (size_t k = 0; k < t->shape[0]; k++) {
-                uint16_t v;
-                memcpy(&v, (const char *)t->data + 2 * k, 2);
-                values[n][k] = of_bf16(v) + (gains(t->name) ? 1.0f : 0.0f);
-            }
-            list[n].dtype = "F32";
-            list[n].data = values[n];
-        }
-        n++;
-    }
-    assert_int_equal(n, 15);
-    assert_int_equal(fore_tensors_write(scratch_path(s, "mtp.safetensors"), list, n, NULL), FORE_OK);
-    fore_tensors_close(f);
-}
-
 static bool none(const char *name) { return !name; }
 static bool all(const char *name) { return name != NULL; }
 static bool in_layers(const char *name) { return strstr(name, "layers.") != NULL; }
@@ -245,8 +195,8 @@ static void test_heal(void **state) {
         scratch s;
         fore_head_report r, dry;
         fore_error err = {0};
-        headless(&s, true);
-        write_head(&s, cases[i].gains);
+        head_take(&s, true);
+        head_write(&s, "mtp.safetensors", cases[i].gains);
         drafts before = ask(s.dir);
         assert_true(before.attached);
         good(fore_head_heal(s.dir, true, &dry, &err), &err);
@@ -298,8 +248,8 @@ static void test_heal_inside(void **state) {
     fore_head_report r;
     fore_error err = {0};
     drafts want = ask(TINY);
-    headless(&s, true);
-    write_head(&s, is_odd);
+    head_take(&s, true);
+    head_write(&s, "mtp.safetensors", is_odd);
     assert_int_equal(rename(scratch_path(&s, "model.safetensors"), scratch_path(&s, "a.safetensors")), 0);
     assert_int_equal(rename(scratch_path(&s, "mtp.safetensors"), scratch_path(&s, "b.safetensors")), 0);
     assert_true(ask(s.dir).accepted < want.accepted);
@@ -311,10 +261,38 @@ static void test_heal_inside(void **state) {
     scratch_remove(&s);
 }
 
+/* Where config.json names the head's file, that one is written, and said to be. */
+static void test_named_file(void **state) {
+    (void)state;
+    scratch s;
+    fore_head_report r, dry;
+    fore_error err = {0};
+    head_take(&s, false);
+    head_write(&s, "odd.tensors", is_odd);
+    cJSON *c = host_config(s.dir);
+    cJSON_AddStringToObject(cJSON_AddObjectToObject(c, "mlx_lm_extra_tensors"), "mtp_file", "draft.safetensors");
+    host_put_config(&s, "config.json", c);
+    cJSON_Delete(c);
+    good(fore_head_attach(scratch_path(&s, "odd.tensors"), s.dir, &r, &err), &err);
+    assert_int_equal(r.file_count, 2);
+    assert_string_equal(r.files[0], "draft.safetensors");
+    assert_int_equal(access(scratch_path(&s, "draft.safetensors"), F_OK), 0);
+    assert_int_not_equal(access(scratch_path(&s, "mtp.safetensors"), F_OK), 0);
+    good(fore_head_heal(s.dir, true, &dry, &err), &err);
+    good(fore_head_heal(s.dir, false, &r, &err), &err);
+    assert_int_equal(r.changed, 4);
+    assert_string_equal(r.files[0], "draft.safetensors");
+    assert_string_equal(dry.files[0], "draft.safetensors");
+    assert_int_not_equal(access(scratch_path(&s, "mtp.safetensors"), F_OK), 0);
+    assert_true(ask(s.dir).attached);
+    scratch_remove(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_out_and_in), cmocka_unit_test(test_refused),          cmocka_unit_test(test_crashes),
         cmocka_unit_test(test_heal),       cmocka_unit_test(test_heal_declaration), cmocka_unit_test(test_heal_inside),
+        cmocka_unit_test(test_named_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
