@@ -14,6 +14,7 @@ typedef enum fore_dtype {
     FORE_DTYPE_I64,
     FORE_DTYPE_U32,
     FORE_DTYPE_U8,
+    FORE_DTYPE_I8, /* of scales in panels (kernels/quant.h) alone; to the files' reader it is another type */
 } fore_dtype;
 
 static inline bool fore_dtype_is_float(fore_dtype dtype) {

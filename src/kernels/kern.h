@@ -56,9 +56,9 @@ typedef struct fore_delta {
  * kept in panels of 16 outputs, which quant.h describes and makes. */
 typedef struct fore_qweight {
     int bits;         /* 4 or 8 */
-    int group;        /* 32, 64 or 128; divides K */
+    int group;        /* 16, 32, 64 or 128; divides K */
     int N, K;
-    fore_dtype dtype; /* of scales and biases: FORE_DTYPE_BF16 or FORE_DTYPE_F16 */
+    fore_dtype dtype; /* of scales and biases: BF16, F16 or F32; U8, I8: products, see quant.h */
     const void *panels; /* borrowed; any alignment, fastest at a multiple of 64 */
 } fore_qweight;
 

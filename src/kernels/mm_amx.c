@@ -103,15 +103,9 @@ FORE_INLINE void amx_store(const int c, int32_t *to) {
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* acc[r,b] takes one group's dots of R rows with B panels, whose heads are `panel` bytes apart. */
-FORE_INLINE void amx_add(const int form, const int R, const int B, v16 *acc, const int32_t *dots,
-                         const unsigned char *head, size_t panel, bool bf16, const float *by, const float *add,
-                         size_t stride) {
-    v16 scale[AMX_PANELS], bias[AMX_PANELS];
-    FORE_UNROLL for (int b = 0; b < B; b++) {
-        scale[b] = v16_mmq_affine(form, bf16, head + (size_t)b * panel, 0);
-        bias[b] = v16_mmq_affine(form, bf16, head + (size_t)b * panel, 1);
-    }
+/* acc[r,b] takes one group's dots of R rows with B panels. */
+FORE_INLINE void amx_add(const int R, const int B, v16 *acc, const int32_t *dots, const v16 *scale, const v16 *bias,
+                         const float *by, const float *add, size_t stride) {
     FORE_UNROLL for (int r = 0; r < R; r++) {
         v16 by_row = v16_set1(by[(size_t)r * stride]), add_row = v16_set1(add[(size_t)r * stride]);
         FORE_UNROLL for (int b = 0; b < B; b++) {
@@ -127,8 +121,6 @@ FORE_INLINE void amx_add(const int form, const int R, const int B, v16 *acc, con
 /* Weights of one group as bytes, B panels, to a slot of the ring. */
 FORE_INLINE void amx_spread(const int B, unsigned char *to, const unsigned char *w, size_t panel, size_t group,
                             size_t ahead) {
-    FORE_UNROLL for (int b = 0; b < B; b++) FORE_PREFETCH(w, ahead + (size_t)b * panel);
-    w += V16_MMQ_HEAD;
     for (size_t k = 0; k < group; k += 32, w += 16 * 32 / 2, to += 16 * 32) {
         FORE_UNROLL for (int b = 0; b < B; b++) {
             FORE_UNROLL for (int i = 0; i < 4; i++) {
@@ -164,21 +156,25 @@ FORE_INLINE void amx_stream(const int form, const int H, const int R, const int 
     _Alignas(64) int32_t dots[2][AMX_PANELS * AMX_TILE];
     _Alignas(64) float sums[2][AMX_HALF * AMX_PANELS * 16];
     const size_t group = (size_t)W->group, groups = (size_t)W->K / group, second = T - (size_t)R;
-    const size_t packed = V16_MMQ_HEAD + group / V16_MMQ_STEP * v16_mmq_step(form), panel = groups * packed;
+    const fore_panel_layout l = v16_mmq_layout(form, W);
+    const size_t panel = fore_panel_span(&l, groups);
     const unsigned char *w = (const unsigned char *)W->panels + n / 16 * panel, *end = w + panel;
-    const bool bf16 = W->dtype == FORE_DTYPE_BF16;
+    /* Of the groups s, s - 1 and s - 2: the head, the weights behind it, and which of the head's groups it is. */
+    const unsigned char *head[3] = {w, w, w}, *from[2] = {w + l.head, w + l.head};
+    size_t place[3] = {0, 0, 0};
     v16 acc[AMX_HALF * AMX_PANELS];
     FORE_UNROLL for (int i = 0; i < R * B; i++) acc[i] = v16_zero();
     if (H > 1) memset(sums, 0, sizeof sums);
     for (size_t s = 0; s < groups + 2; s++) {
         if (s < groups) {
-            const unsigned char *from = w + s * packed;
-            size_t ahead = AMX_AHEAD + ((size_t)(end - from) <= AMX_AHEAD ? (size_t)(B - 1) * panel : 0);
+            size_t ahead = AMX_AHEAD + ((size_t)(end - from[0]) <= AMX_AHEAD ? (size_t)(B - 1) * panel : 0);
+            for (size_t i = 0; !place[0] && i < l.head; i += 64)
+                FORE_UNROLL for (int b = 0; b < B; b++) FORE_PREFETCH(head[0], ahead + i + (size_t)b * panel);
             if (form == V16_Q4) {
-                amx_spread(B, ring[s % AMX_RING], from, panel, group, ahead);
+                amx_spread(B, ring[s % AMX_RING], from[0], panel, group, ahead);
             } else {
-                for (size_t i = 0; i < packed; i += 64)
-                    FORE_UNROLL for (int b = 0; b < B; b++) FORE_PREFETCH(from, ahead + i + (size_t)b * panel);
+                for (size_t i = 0; i < l.block; i += 64)
+                    FORE_UNROLL for (int b = 0; b < B; b++) FORE_PREFETCH(from[0], ahead + i + (size_t)b * panel);
             }
         }
         if (s >= 1 && s <= groups) {
@@ -186,16 +182,26 @@ FORE_INLINE void amx_stream(const int form, const int H, const int R, const int 
             if (form == V16_Q4)
                 amx_group(B, dots[g % 2], x->q + g * group, x->row, ring[g % AMX_RING], 16 * AMX_LONGEST, group);
             else
-                amx_group(B, dots[g % 2], x->q + g * group, x->row, w + g * packed + V16_MMQ_HEAD, panel, group);
+                amx_group(B, dots[g % 2], x->q + g * group, x->row, from[1], panel, group);
         }
-        if (s < 2) continue;
-        size_t g = s - 2;
-        FORE_UNROLL for (int h = 0; h < H; h++) {
-            size_t t = h ? second : 0, at = t * x->groups + g;
-            if (H > 1) FORE_UNROLL for (int i = 0; i < R * B; i++) acc[i] = v16_load(sums[h] + 16 * i);
-            amx_add(form, R, B, acc, dots[g % 2] + t * 16, w + g * packed, panel, bf16, x->scale + at, x->sum + at,
-                    x->groups);
-            if (H > 1) FORE_UNROLL for (int i = 0; i < R * B; i++) v16_store(sums[h] + 16 * i, acc[i]);
+        if (s >= 2) {
+            size_t g = s - 2;
+            v16 scale[AMX_PANELS], bias[AMX_PANELS];
+            v16_mmq_affine(form, B, scale, bias, &l, head[2], panel, place[2]);
+            FORE_UNROLL for (int h = 0; h < H; h++) {
+                size_t t = h ? second : 0, at = t * x->groups + g;
+                if (H > 1) FORE_UNROLL for (int i = 0; i < R * B; i++) acc[i] = v16_load(sums[h] + 16 * i);
+                amx_add(R, B, acc, dots[g % 2] + t * 16, scale, bias, x->scale + at, x->sum + at, x->groups);
+                if (H > 1) FORE_UNROLL for (int i = 0; i < R * B; i++) v16_store(sums[h] + 16 * i, acc[i]);
+            }
+        }
+        head[2] = head[1], head[1] = head[0];
+        place[2] = place[1], place[1] = place[0];
+        from[1] = from[0], from[0] += l.block;
+        if (++place[0] >> l.shift) {
+            place[0] = 0;
+            head[0] = from[0];
+            from[0] += l.head;
         }
     }
     if (H == 1) FORE_UNROLL for (int i = 0; i < R * B; i++) v16_store(sums[0] + 16 * i, acc[i]);
@@ -258,8 +264,10 @@ FORE_INLINE void amx_work(const int parts, const int G, const int B, const amx_b
         FORE_UNROLL for (int i = 0; i < AMX_HALF * B; i++) acc[i] = v16_load(sums + 16 * i);
         FORE_UNROLL for (int i = 0; i < G; i++) {
             amx_multiply(parts, G, B, next, h * G + i, panel, depth);
-            amx_add(V16_SPREAD8, AMX_HALF, B, acc, d->dots + i * B * AMX_TILE + h * AMX_HALF * 16,
-                    d->w + (size_t)i * wide, panel, false, d->x.scale + at + i, d->x.sum + at + i, d->x.groups);
+            v16 scale[AMX_PANELS], bias[AMX_PANELS];
+            v16_mmq_affine(V16_SPREAD8, B, scale, bias, NULL, d->w + (size_t)i * wide, panel, 0);
+            amx_add(AMX_HALF, B, acc, d->dots + i * B * AMX_TILE + h * AMX_HALF * 16, scale, bias, d->x.scale + at + i,
+                    d->x.sum + at + i, d->x.groups);
         }
         FORE_UNROLL for (int i = 0; i < AMX_HALF * B; i++) v16_store(sums + 16 * i, acc[i]);
     }
@@ -298,23 +306,24 @@ FORE_INLINE void amx_batches(const int parts, const int G, const int B, float *s
 /* B panels from output n on, with T > AMX_ROWS rows; `more` panels of the matrix follow them. */
 FORE_INLINE void amx_panels(const int form, const int parts, const int B, float *y, size_t ldy, const fore_qrows *x,
                             const fore_qweight *W, size_t T, size_t n, size_t last, size_t more) {
-    _Alignas(64) unsigned char buffer[AMX_PANELS * (AMX_DEPTH * 16 + AMX_DEPTH / 32 * V16_MMQ_SPREAD_HEAD)];
+    _Alignas(64) unsigned char buffer[AMX_PANELS * (AMX_DEPTH * 16 + AMX_DEPTH / V16_MMQ_LEAST_GROUP * V16_MMQ_SPREAD_HEAD)];
     _Alignas(64) float sums[AMX_WAITING * AMX_PANELS * 16];
     const int G = AMX_BATCH / parts;
     size_t group = (size_t)W->group, K = (size_t)W->K, tiles = (T + AMX_ROWS - 1) / AMX_ROWS;
-    size_t packed = V16_MMQ_HEAD + group / V16_MMQ_STEP * v16_mmq_step(form), wide = V16_MMQ_SPREAD_HEAD + 16 * group;
-    size_t stride = K / group * packed;
+    const fore_panel_layout l = v16_mmq_layout(form, W);
+    size_t wide = V16_MMQ_SPREAD_HEAD + 16 * group, stride = fore_panel_span(&l, K / group), packed;
     memset(sums, 0, tiles * AMX_ROWS * (size_t)B * 16 * sizeof *sums);
     const unsigned char *w = (const unsigned char *)W->panels + n / 16 * stride;
-    for (size_t k = 0, groups; k < K; k += AMX_DEPTH, w += groups * packed) {
+    for (size_t k = 0, groups; k < K; k += AMX_DEPTH, w += packed) {
         groups = (K - k < AMX_DEPTH ? K - k : AMX_DEPTH) / group;
+        packed = fore_panel_span(&l, groups);
         size_t panel = groups * wide, batches = groups / (size_t)G, rest = groups - batches * (size_t)G;
         for (size_t b = 0; b < (size_t)B; b++)
-            v16_mmq_spread(form, buffer + b * panel, w + b * stride, groups, group, W->dtype == FORE_DTYPE_BF16);
+            v16_mmq_spread(form, buffer + b * panel, w + b * stride, groups, group, &l);
         bool end = k + AMX_DEPTH >= K;
         size_t left = end ? K : K - k - AMX_DEPTH, ahead = left < AMX_DEPTH ? left : AMX_DEPTH;
-        size_t lines = end && more < (size_t)B ? 0 : ahead / group * packed / 64;
-        const unsigned char *next = w + groups * packed + (end ? (size_t)(B - 1) * stride : 0);
+        size_t lines = end && more < (size_t)B ? 0 : fore_panel_span(&l, ahead / group) / 64;
+        const unsigned char *next = w + packed + (end ? (size_t)(B - 1) * stride : 0);
         fore_qrows from = v16_mmq_from(x, 0, k, group);
         if (batches)
             amx_batches(parts, G, B, sums, &from, T, buffer, panel, group, batches, next, stride, lines,

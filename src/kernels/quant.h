@@ -1,25 +1,33 @@
-/* The quantised format: affine, 4 or 8 bits, groups of 32, 64 or 128 neighbours along K: w = scale * q + bias with q in
- * 0 .. 2^bits - 1. Knows bytes, not models.
+/* The quantised format: affine, 4 or 8 bits, groups of 32, 64 or 128 neighbours along K, with 8 bits also of 16:
+ * w = scale * q + bias with q in 0 .. 2^bits - 1. Knows bytes, not models.
+ *
+ * Scales and biases are BF16, F16 or F32, or products that f32 holds exactly:
+ *   U8  groups of 32: scale = step * u, bias = base * v; u and v are bytes, step and base f16, one for 256 neighbours
+ *   I8  8 bits, groups of 16: scale = step * u, bias = base * u, where u is a signed byte
  *
  * Stored form (that of MLX checkpoints), all little-endian, any alignment:
  *   q       [N, K*bits/32] uint32: weight k of a row is bits (k*bits) % 32 up of word k*bits/32
- *   scales, biases [N, K/group], bf16 or f16
+ *   scales, biases [N, K/group] of the dtype; U8, I8: [N, K/256] of the step or base and the bytes of 256/group groups
+ *           (with I8 those in the biases are not read)
  *
  * Panel form, which the kernels stream; lanes are outputs. ceil(N/16) panels follow each other, panel p for the outputs
- * 16p .. 16p+15, outputs past N all zero. A panel is K/group blocks, one a group, in order. A block is
- *   scale[16], bias[16]  16 bits each: 64 bytes
+ * 16p .. 16p+15, outputs past N all zero. In a panel the groups are in order, each a head and its weights, with U8 and I8
+ * a head for 256/group of them and then the weights of each. A head is
+ *   scale[16], bias[16]; U8, I8: step[16], base[16], u[256/group][16], and with U8 v[256/group][16]: 320 bytes
+ * and a group's weights are
  *   4 bits: for each 8 neighbours k.. along K, 64 bytes: byte 4*lane + j = q[k+j] | q[k+4+j] << 4, j < 4
  *   8 bits: for each 4 neighbours k.. along K, 64 bytes: byte 4*lane + j = q[k+j], j < 4
- * so that every block begins at a multiple of 64 bytes: 64 + 2 * bits * group bytes. */
+ * so that everything begins at a multiple of 64 bytes. */
 #ifndef FORE_KERNELS_QUANT_H
 #define FORE_KERNELS_QUANT_H
 
 #include "kernels/kern.h"
 
 /* Counts up whenever the panel form changes, so that panels kept in files are made again. */
-enum { FORE_PANEL_FORM = 1 };
+enum { FORE_PANEL_FORM = 2 };
 
-/* Checks a shape (bits, group, dtype of the scales, N and K >= 1, group divides K) and tells its bytes in panel form.
+/* Checks a shape (bits, group, dtype of the scales, N and K >= 1, group divides K, 256 does with U8 and I8) and tells its
+ * bytes in panel form.
  * FORE_ERR_UNSUPPORTED or FORE_ERR_LIMIT (too large to count) with a message; *size is then 0. */
 fore_status fore_qweight_check(int bits, int group, int64_t N, int64_t K, fore_dtype dtype, size_t *size, fore_error *err);
 /* Bytes of the panels of a checked shape; also of those before row N of a matrix, where N is a multiple of 16. */
@@ -35,7 +43,8 @@ void fore_qweight_pack(const fore_qweight *w, void *panels, const void *q, const
 void fore_qweight_pack_panels(const fore_qweight *w, void *panels, const void *q, const void *scales, const void *biases,
                               int p0, int p1);
 int fore_qweight_panels(const fore_qweight *w);
-/* Rows of a matrix [N,K] (f32, f16 or bf16, little-endian, any alignment) to the stored form of w's shape, by MLX's rule: with
+/* Rows of a matrix [N,K] (f32, f16 or bf16, little-endian, any alignment) to the stored form of w's shape, whose scales are of
+ * 16 bits, by MLX's rule: with
  * low and high of the group, edge = the one farther from 0 (high on a tie),
  *   scale = max((high - low) / (2^bits - 1), 1e-7), positive when the edge is low, else negative;
  *   z = round(edge / scale); z != 0: scale = edge / z, bias = edge; z == 0: bias = 0;

@@ -8,6 +8,7 @@
  * masks v16m: v16_gt, lt, eq, v16_nan(a), v16_select(m, a, b) = m ? a : b, v16_any(m), v16_first(m);
  * v16_scale2(p, s): adds the low bits of s to p's exponent; v16_split(x, &e, &m): the logarithm's exponent and
  * mantissa; v16_load_{f32,bf16,f16}(p) and _n from bytes of any alignment; v16_fold(v), v16_fold_max(v);
+ * v16_load_{u8,i8}(p): 16 whole numbers in bytes;
  * v16_fold_many(v, count, out): out[i] = v16_fold(v[i]), for whole groups at once.
  *
  * For quantised products, v16i is 16 int32, lane i belongs to the bytes 4i to 4i+3 of the 64 bytes in a v16b:

@@ -113,6 +113,14 @@ FORE_INLINE v16 v16_load_bf16(const unsigned char *p) {
 FORE_INLINE v16 v16_load_f16(const unsigned char *p) {
     return (v16){_mm256_cvtph_ps(v16_load_half(p)), _mm256_cvtph_ps(v16_load_half(p + 16))};
 }
+FORE_INLINE v16 v16_load_u8(const unsigned char *p) {
+    __m128i bytes = v16_load_half(p);
+    return (v16){_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)))};
+}
+FORE_INLINE v16 v16_load_i8(const unsigned char *p) {
+    __m128i bytes = v16_load_half(p);
+    return (v16){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
+}
 FORE_INLINE v16 v16_load_f32_n(const unsigned char *p, size_t n) {
     unsigned char whole[64] = {0};
     memcpy(whole, p, 4 * n);

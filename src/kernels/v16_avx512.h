@@ -64,6 +64,12 @@ FORE_INLINE v16 v16_load_bf16(const unsigned char *p) {
 FORE_INLINE v16 v16_load_f16(const unsigned char *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i_u *)p));
 }
+FORE_INLINE v16 v16_load_u8(const unsigned char *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i_u *)p)));
+}
+FORE_INLINE v16 v16_load_i8(const unsigned char *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i_u *)p)));
+}
 FORE_INLINE v16 v16_load_f32_n(const unsigned char *p, size_t n) { return _mm512_maskz_loadu_ps(v16_first_n(n), p); }
 FORE_INLINE v16 v16_load_bf16_n(const unsigned char *p, size_t n) {
     return v16_widen_bf16(_mm256_maskz_loadu_epi16(v16_first_n(n), p));

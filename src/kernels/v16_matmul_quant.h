@@ -52,11 +52,11 @@ FORE_INLINE void v16_mmq_products(const int form, const int R, const int B, v16i
             FORE_UNROLL for (int i = 0; i < R * B; i++) v16i_pin(sum + i);
         }
     } else {
-        FORE_UNROLL for (int k = 0; k < V16_MMQ_STEP; k += 4) {
+        FORE_UNROLL for (int k = 0; k < (int)v16_mmq_deep(form); k += 4) {
             v16b weight[V16_MMQ_MOST];
             FORE_UNROLL for (int b = 0; b < B; b++) {
                 weight[b] = v16b_load(w + (size_t)b * panel + 16 * k);
-                if (form == V16_Q8 || form == V16_SPREAD8) weight[b] = v16b_signed(weight[b]);
+                if (v16_mmq_is_wide(form)) weight[b] = v16b_signed(weight[b]);
             }
             FORE_UNROLL for (int r = 0; r < R; r++) {
                 v16b in = v16b_same4(x + (size_t)r * row + k);
@@ -71,10 +71,10 @@ FORE_INLINE void v16_mmq_products(const int form, const int R, const int B, v16i
 /* In 16 bits, which eight products of 4-bit weights do not overflow; weights of 8 bits are taken in two halves. */
 FORE_INLINE void v16_mmq_products(const int form, const int R, const int B, v16i *sum, const unsigned char *w,
                                   size_t panel, const int8_t *x, size_t row) {
-    const bool halves = form == V16_Q8 || form == V16_SPREAD8;
+    const bool halves = v16_mmq_is_wide(form);
     v16h low[V16_MMQ_MOST], high[V16_MMQ_MOST];
     FORE_UNROLL for (int i = 0; i < R * B; i++) low[i] = high[i] = v16h_zero();
-    FORE_UNROLL for (int k = 0; k < V16_MMQ_STEP; k += form == V16_Q4 ? 8 : 4) {
+    FORE_UNROLL for (int k = 0; k < (int)v16_mmq_deep(form); k += form == V16_Q4 ? 8 : 4) {
         FORE_UNROLL for (int b = 0; b < B; b++) {
             v16b both = v16b_load(w + (size_t)b * panel + (form == V16_Q4 ? 8 : 16) * k);
             v16b one = form == V16_SPREAD4 ? both : v16b_low(both), two = v16b_high(both);
@@ -96,29 +96,31 @@ FORE_INLINE void v16_mmq_products(const int form, const int R, const int B, v16i
 }
 #endif
 
-/* A tile of R rows and B panels over `groups` groups; q, scale and sum begin at the first of its rows. The f32 sums
- * acc[r][b][lane] are changed in place. `ahead`: asks for the panels' bytes in advance, after the last of these B
- * panels (from `end` on) for those of the next B. */
+/* A tile of R rows and B panels over `groups` groups, which begin with a head; q, scale and sum begin at the first of its
+ * rows. The f32 sums acc[r][b][lane] are changed in place. `ahead`: asks for the panels' bytes in advance, after the last
+ * of these B panels (from `end` on) for those of the next B. */
 FORE_INLINE void v16_mmq_tile(const int form, const int R, const int B, float *acc, const fore_qrows *x,
-                              const unsigned char *w, size_t panel, size_t groups, size_t group, bool bf16,
-                              bool ahead) {
+                              const unsigned char *w, size_t panel, size_t groups, size_t group,
+                              const fore_panel_layout *l, bool ahead) {
     const int8_t *q = x->q;
     const float *by = x->scale, *add = x->sum;
     const size_t row = x->row, stride = x->groups;
-    const unsigned char *end = w + panel;
+    const unsigned char *end = w + panel, *head = w;
     for (size_t g = 0; g < groups; g++) {
         v16i sum[V16_MMQ_MOST];
         FORE_UNROLL for (int r = 0; r < R; r++) {
-            v16i start = form == V16_Q8 || form == V16_SPREAD8 ? v16i_start(q + (size_t)r * row, group) : v16i_zero();
+            v16i start = v16_mmq_is_wide(form) ? v16i_start(q + (size_t)r * row, group) : v16i_zero();
             FORE_UNROLL for (int b = 0; b < B; b++) sum[r * B + b] = start;
         }
-        const unsigned char *head = w;
         const size_t later = V16_MMQ_AHEAD + ((size_t)(end - w) <= V16_MMQ_AHEAD ? (size_t)(B - 1) * panel : 0);
-        if (ahead) {
-            FORE_UNROLL for (int b = 0; b < B; b++) FORE_PREFETCH(w, later + (size_t)b * panel);
+        const size_t place = v16_mmq_is_spread(form) ? 0 : fore_panel_place(l, g);
+        if (!place) {
+            head = w;
+            w += v16_mmq_is_spread(form) ? V16_MMQ_SPREAD_HEAD : l->head;
+            for (size_t line = 0; ahead && line < l->head; line += 64)
+                FORE_UNROLL for (int b = 0; b < B; b++) FORE_PREFETCH(head, later + (size_t)b * panel + line);
         }
-        w += v16_mmq_head(form);
-        for (size_t k = 0; k < group; k += V16_MMQ_STEP, w += v16_mmq_step(form), q += V16_MMQ_STEP) {
+        for (size_t k = 0; k < group; k += v16_mmq_deep(form), w += v16_mmq_step(form), q += v16_mmq_deep(form)) {
             if (ahead) {
                 FORE_UNROLL for (int line = 0; line < (int)(v16_mmq_step(form) / 64); line++)
                     FORE_UNROLL for (int b = 0; b < B; b++)
@@ -128,10 +130,7 @@ FORE_INLINE void v16_mmq_tile(const int form, const int R, const int B, float *a
         }
         V16_FENCE(); /* or the compiler keeps acc in registers that it does not have */
         v16 scale[V16_MMQ_MOST], bias[V16_MMQ_MOST];
-        FORE_UNROLL for (int b = 0; b < B; b++) {
-            scale[b] = v16_mmq_affine(form, bf16, head + (size_t)b * panel, 0);
-            bias[b] = v16_mmq_affine(form, bf16, head + (size_t)b * panel, 1);
-        }
+        v16_mmq_affine(form, B, scale, bias, l, head, panel, place);
         FORE_UNROLL for (int r = 0; r < R; r++) {
             v16 by_row = v16_set1(by[(size_t)r * stride + g]), add_row = v16_set1(add[(size_t)r * stride + g]);
             FORE_UNROLL for (int b = 0; b < B; b++) {
@@ -148,15 +147,14 @@ FORE_INLINE void v16_mmq_tile(const int form, const int R, const int B, float *a
 FORE_INLINE void v16_mmq_stream(const int form, const int R, const int B, float *y, size_t ldy, const fore_qrows *x,
                                 const fore_qweight *W, size_t T, size_t n, size_t last) {
     _Alignas(64) float acc[16 * R * B];
-    size_t group = (size_t)W->group, groups = (size_t)W->K / group, from;
-    size_t panel = groups * (v16_mmq_head(form) + group / V16_MMQ_STEP * v16_mmq_step(form));
+    const fore_panel_layout l = v16_mmq_layout(form, W);
+    size_t group = (size_t)W->group, groups = (size_t)W->K / group, from, panel = fore_panel_span(&l, groups);
     const unsigned char *w = (const unsigned char *)W->panels + n / 16 * panel;
-    const bool bf16 = W->dtype == FORE_DTYPE_BF16;
     for (size_t t = 0; t < T; t += (size_t)R) {
         from = t < T - (size_t)R ? t : T - (size_t)R;
         fore_qrows rows = v16_mmq_from(x, from, 0, group);
         FORE_UNROLL for (int i = 0; i < R * B; i++) v16_store(acc + 16 * i, v16_zero());
-        v16_mmq_tile(form, R, B, acc, &rows, w, panel, groups, group, bf16, t == 0);
+        v16_mmq_tile(form, R, B, acc, &rows, w, panel, groups, group, &l, t == 0);
         v16_mmq_finish(B, y + from * ldy + n, ldy, last, acc, (size_t)R);
     }
 }
@@ -187,7 +185,7 @@ FORE_INLINE void v16_mmq_tiles(const int form, const int B, float *sums, float *
         fore_qrows rows = v16_mmq_from(x, t, k, group);
         switch (R) {
 #define V16_CASE(r)                                                                                                    \
-    case r: v16_mmq_tile(form, r, B, sums, &rows, w, panel, groups, group, false, false); break;
+    case r: v16_mmq_tile(form, r, B, sums, &rows, w, panel, groups, group, NULL, false); break;
             V16_MMQ_TILED(V16_CASE)
 #undef V16_CASE
         }
@@ -198,24 +196,24 @@ FORE_INLINE void v16_mmq_tiles(const int form, const int B, float *sums, float *
 /* The second way for B panels from output n on; `more` panels of the matrix follow them. */
 FORE_INLINE void v16_mmq_panels(const int form, const int B, float *y, size_t ldy, const fore_qrows *x,
                                 const fore_qweight *W, size_t T, size_t n, size_t last, size_t more) {
-    const int spread = form == V16_Q4 ? V16_SPREAD4 : V16_SPREAD8;
-    _Alignas(64) unsigned char buffer[V16_MMQ_PANELS * (V16_MMQ_DEPTH * 16 + V16_MMQ_DEPTH / 32 * V16_MMQ_SPREAD_HEAD)];
+    const int spread = v16_mmq_spread_form(form);
+    _Alignas(64) unsigned char buffer[V16_MMQ_PANELS * (V16_MMQ_DEPTH * 16 + V16_MMQ_DEPTH / V16_MMQ_LEAST_GROUP * V16_MMQ_SPREAD_HEAD)];
     _Alignas(64) float sums[(V16_MMQ_WAITING + V16_MMQ_ROWS) * V16_MMQ_PANELS * 16];
+    const fore_panel_layout l = v16_mmq_layout(form, W);
     size_t group = (size_t)W->group, K = (size_t)W->K, tiles = (T + V16_MMQ_ROWS - 1) / V16_MMQ_ROWS;
-    size_t packed = V16_MMQ_HEAD + group / V16_MMQ_STEP * v16_mmq_step(form), wide = V16_MMQ_SPREAD_HEAD + 16 * group;
-    size_t stride = K / group * packed;
+    size_t wide = V16_MMQ_SPREAD_HEAD + 16 * group, stride = fore_panel_span(&l, K / group), packed;
     memset(sums, 0, tiles * V16_MMQ_ROWS * (size_t)B * 16 * sizeof *sums);
     const unsigned char *w = (const unsigned char *)W->panels + n / 16 * stride;
-    for (size_t k = 0, groups; k < K; k += V16_MMQ_DEPTH, w += groups * packed) {
+    for (size_t k = 0, groups; k < K; k += V16_MMQ_DEPTH, w += packed) {
         groups = (K - k < V16_MMQ_DEPTH ? K - k : V16_MMQ_DEPTH) / group;
+        packed = fore_panel_span(&l, groups);
         for (size_t b = 0; b < (size_t)B; b++)
-            v16_mmq_spread(form, buffer + b * groups * wide, w + b * stride, groups, group,
-                           W->dtype == FORE_DTYPE_BF16);
+            v16_mmq_spread(form, buffer + b * groups * wide, w + b * stride, groups, group, &l);
         bool end = k + V16_MMQ_DEPTH >= K;
         size_t left = end ? K : K - k - V16_MMQ_DEPTH, ahead = left < V16_MMQ_DEPTH ? left : V16_MMQ_DEPTH;
-        const unsigned char *next = end ? w + groups * packed + (size_t)(B - 1) * stride : w + groups * packed;
+        const unsigned char *next = end ? w + packed + (size_t)(B - 1) * stride : w + packed;
         v16_mmq_tiles(spread, B, sums, end ? y + n : NULL, ldy, last, x, buffer, groups * wide, T, k, groups, group,
-                      next, stride, end && more < (size_t)B ? 0 : ahead / group * packed);
+                      next, stride, end && more < (size_t)B ? 0 : fore_panel_span(&l, ahead / group));
     }
 }
 
@@ -262,7 +260,8 @@ static void v16_mm_q4(float *y, size_t ldy, const fore_qrows *x, const fore_qwei
 }
 
 static void v16_mm_q8(float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, int T, int n0, int n1) {
-    v16_mmq(V16_Q8, y, ldy, x, W, T, n0, n1);
+    if (W->group < V16_MMQ_STEP) v16_mmq(V16_NARROW8, y, ldy, x, W, T, n0, n1);
+    else v16_mmq(V16_Q8, y, ldy, x, W, T, n0, n1);
 }
 
 #endif

@@ -96,6 +96,18 @@ V16_DEFINE(v16_load_f32, (const unsigned char *p), vreinterpretq_f32_u8(vld1q_u8
 V16_DEFINE(v16_load_bf16, (const unsigned char *p),
            vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(vreinterpret_u16_u8(vld1_u8(p + 8 * i))), 16)))
 V16_DEFINE(v16_load_f16, (const unsigned char *p), vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p + 8 * i))))
+FORE_INLINE v16 v16_load_u8(const unsigned char *p) {
+    uint8x16_t bytes = vld1q_u8(p);
+    uint16x8_t low = vmovl_u8(vget_low_u8(bytes)), high = vmovl_u8(vget_high_u8(bytes));
+    return (v16){{vcvtq_f32_u32(vmovl_u16(vget_low_u16(low))), vcvtq_f32_u32(vmovl_u16(vget_high_u16(low))),
+                  vcvtq_f32_u32(vmovl_u16(vget_low_u16(high))), vcvtq_f32_u32(vmovl_u16(vget_high_u16(high)))}};
+}
+FORE_INLINE v16 v16_load_i8(const unsigned char *p) {
+    int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(p));
+    int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_s8(vget_high_s8(bytes));
+    return (v16){{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
+                  vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
+}
 FORE_INLINE v16 v16_load_f32_n(const unsigned char *p, size_t n) {
     unsigned char whole[64] = {0};
     memcpy(whole, p, 4 * n);

@@ -5,28 +5,62 @@
 
 #include <string.h>
 
-#include "kernels/kern.h"
+#include "kernels/panel_layout.h"
 
-/* The forms of weights: packed with 4 or 8 bits, and spread from either into bytes. */
-enum { V16_Q4, V16_Q8, V16_SPREAD4, V16_SPREAD8 };
+/* The forms of weights: packed with 4 or 8 bits, and spread from either into bytes with scales and biases in f32; narrow:
+ * 8 bits in groups of 16, half a step. */
+enum { V16_Q4, V16_Q8, V16_NARROW8, V16_SPREAD4, V16_SPREAD8, V16_SPREAD_NARROW };
 enum {
-    V16_MMQ_STEP = 32,         /* K of a step, which divides every group */
-    V16_MMQ_HEAD = 64,         /* bytes of a packed group's scales and biases */
-    V16_MMQ_SPREAD_HEAD = 128, /* the same, spread */
+    V16_MMQ_STEP = 32,         /* K of a step, which divides every group but the narrow ones */
+    V16_MMQ_SPREAD_HEAD = 128, /* bytes of a spread group's scales and biases */
+    V16_MMQ_LEAST_GROUP = 16,
 };
 
-/* Bytes of one step of 16 outputs. */
-FORE_INLINE size_t v16_mmq_step(const int form) {
-    return form == V16_Q4 ? 16 * V16_MMQ_STEP / 2 : 16 * V16_MMQ_STEP;
+FORE_INLINE bool v16_mmq_is_spread(const int form) { return form >= V16_SPREAD4; }
+/* What a packed form is spread into. */
+FORE_INLINE int v16_mmq_spread_form(const int form) { return form + V16_SPREAD4 - V16_Q4; }
+/* Whether weights may be larger than 15. */
+FORE_INLINE bool v16_mmq_is_wide(const int form) { return form != V16_Q4 && form != V16_SPREAD4; }
+/* K of a step. */
+FORE_INLINE size_t v16_mmq_deep(const int form) {
+    return form == V16_NARROW8 || form == V16_SPREAD_NARROW ? V16_MMQ_STEP / 2 : V16_MMQ_STEP;
 }
-FORE_INLINE size_t v16_mmq_head(const int form) {
-    return form == V16_Q4 || form == V16_Q8 ? V16_MMQ_HEAD : V16_MMQ_SPREAD_HEAD;
+/* Bytes of one step of 16 outputs. */
+FORE_INLINE size_t v16_mmq_step(const int form) { return 16 * v16_mmq_deep(form) / (form == V16_Q4 ? 2 : 1); }
+
+/* Where things are in panels of a form. */
+FORE_INLINE fore_panel_layout v16_mmq_layout(const int form, const fore_qweight *W) {
+    if (v16_mmq_is_spread(form))
+        return (fore_panel_layout){FORE_DTYPE_F32, V16_MMQ_SPREAD_HEAD, 16 * (size_t)W->group, 0};
+    return fore_panel_layout_of(W);
 }
 
-/* Scales (which = 0) or biases (1) of a group's 16 outputs. */
-FORE_INLINE v16 v16_mmq_affine(const int form, bool bf16, const unsigned char *head, const int which) {
-    if (form == V16_SPREAD4 || form == V16_SPREAD8) return v16_load_f32(head + 64 * which);
-    return bf16 ? v16_load_bf16(head + 32 * which) : v16_load_f16(head + 32 * which);
+/* Scales and biases of B panels' outputs, whose heads are `panel` bytes apart, for group `place` of the head. */
+FORE_INLINE void v16_mmq_affine(const int form, const int B, v16 *scale, v16 *bias, const fore_panel_layout *l,
+                                const unsigned char *head, size_t panel, size_t place) {
+    const fore_dtype dtype = v16_mmq_is_spread(form) ? FORE_DTYPE_F32 : l->dtype;
+    if (dtype == FORE_DTYPE_BF16) {
+        FORE_UNROLL for (int b = 0; b < B; b++, head += panel)
+            scale[b] = v16_load_bf16(head), bias[b] = v16_load_bf16(head + 32);
+    } else if (dtype == FORE_DTYPE_F16) {
+        FORE_UNROLL for (int b = 0; b < B; b++, head += panel)
+            scale[b] = v16_load_f16(head), bias[b] = v16_load_f16(head + 32);
+    } else if (dtype == FORE_DTYPE_F32) {
+        FORE_UNROLL for (int b = 0; b < B; b++, head += panel)
+            scale[b] = v16_load_f32(head), bias[b] = v16_load_f32(head + 64);
+    } else if (dtype == FORE_DTYPE_U8) {
+        FORE_UNROLL for (int b = 0; b < B; b++, head += panel) {
+            const unsigned char *u = head + FORE_STEPS + 16 * place, *v = u + ((size_t)16 << l->shift);
+            scale[b] = v16_mul(v16_load_f16(head), v16_load_u8(u));
+            bias[b] = v16_mul(v16_load_f16(head + 32), v16_load_u8(v));
+        }
+    } else {
+        FORE_UNROLL for (int b = 0; b < B; b++, head += panel) {
+            v16 u = v16_load_i8(head + FORE_STEPS + 16 * place);
+            scale[b] = v16_mul(v16_load_f16(head), u);
+            bias[b] = v16_mul(v16_load_f16(head + 32), u);
+        }
+    }
 }
 
 /* A tile's sums to R rows of y, the last panel with `last` outputs. */
@@ -44,23 +78,25 @@ FORE_INLINE fore_qrows v16_mmq_from(const fore_qrows *x, size_t t, size_t k, siz
     return (fore_qrows){x->q + t * x->row + k, x->scale + at, x->sum + at, x->row, x->groups};
 }
 
-/* One packed panel's groups to spread ones. */
+/* One packed panel's groups to spread ones; w begins with a head. */
 FORE_INLINE void v16_mmq_spread(const int form, unsigned char *to, const unsigned char *w, size_t groups, size_t group,
-                                bool bf16) {
+                                const fore_panel_layout *l) {
     for (size_t g = 0; g < groups; g++) {
-        v16 scale = v16_mmq_affine(form, bf16, w, 0), bias = v16_mmq_affine(form, bf16, w, 1);
+        v16 scale, bias;
+        v16_mmq_affine(form, 1, &scale, &bias, l, w + fore_panel_head(l, g), 0, fore_panel_place(l, g));
         memcpy(to, &scale, sizeof scale);
         memcpy(to + 64, &bias, sizeof bias);
-        to += V16_MMQ_SPREAD_HEAD, w += V16_MMQ_HEAD;
+        to += V16_MMQ_SPREAD_HEAD;
+        const unsigned char *from = w + fore_panel_weights(l, g);
         if (form == V16_Q4) {
-            for (size_t k = 0; k < group; k += 8, to += 128, w += 64) {
-                v16b both = v16b_load(w);
+            for (size_t k = 0; k < group; k += 8, to += 128, from += 64) {
+                v16b both = v16b_load(from);
                 v16b_store(to, v16b_low(both));
                 v16b_store(to + 64, v16b_high(both));
             }
         } else {
-            memcpy(to, w, 16 * group);
-            to += 16 * group, w += 16 * group;
+            memcpy(to, from, 16 * group);
+            to += 16 * group;
         }
     }
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/quant.h"
-#include "model/form_list.h"
+#include "model/forms.h"
 
 enum { NAME = 256 };
 
@@ -76,26 +76,6 @@ static const fore_entry *companion(fore_binder *b, const char *weight, const cha
 
 static bool is_stored_width(uint64_t bits) { return (bits >= 2 && bits <= 6) || bits == 8; }
 
-/* Panels have no scales of 32 bits: such a matrix becomes floats. */
-static void widen_quantised(fore_binder *b, int dims, const uint64_t *shape, stored *out) {
-    fore_form_matrix *m = fore_arena_alloc(b->arena, 1, sizeof *m);
-    if (!m) {
-        b->status = fore_fail_nomem(b->err, "the list of quantised matrices");
-        return;
-    }
-    *m = (fore_form_matrix){.form = &fore_form_mlx,
-                            .part = {out->data, out->scales, out->biases},
-                            .matrices = dims == 3 ? (size_t)shape[0] : 1,
-                            .rows = (size_t)shape[dims - 2],
-                            .K = (size_t)shape[dims - 1],
-                            .dtype = FORE_DTYPE_F32,
-                            .label = "MLX",
-                            .file_bits = out->bits,
-                            .file_group = out->group,
-                            .own = {out->bits, out->group}};
-    out->from = m;
-}
-
 /* The three tensors of a quantised matrix of the logical shape: bits and group from their sizes. */
 static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const uint64_t *shape, stored *out) {
     uint64_t K = shape[dims - 1], packed[FORE_STORE_DIMS], affine[FORE_STORE_DIMS];
@@ -126,7 +106,6 @@ static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const 
     } else {
         out->bits = (int)(words * 32 / K);
         out->group = (int)(K / groups);
-        if (out->scales->dtype == FORE_DTYPE_F32) widen_quantised(b, dims, shape, out);
     }
 }
 
@@ -192,7 +171,7 @@ static void place(fore_binder *b, fore_weight *out, const stored *s, size_t row0
         *out = (fore_weight){.data = s->data->data + row0 * row, .dtype = s->data->dtype, .N = N, .K = K};
         return;
     }
-    size_t affine = (size_t)K / (size_t)s->group * 2;
+    size_t affine = (size_t)K / (size_t)s->group * fore_dtype_size(s->scales->dtype);
     const fore_panel_job job = {
         .w = {.bits = s->bits <= 4 ? 4 : 8, .group = s->group, .N = N, .K = K, .dtype = s->scales->dtype},
         .stored_bits = s->bits,

@@ -10,10 +10,10 @@
  *     6, 1, 3, 5, 7 from its lowest bit up.
  * Packed values of compressed-tensors are the signed integers plus 2^(bits-1), so that q and zero are unsigned.
  *
- * In memory, always exactly scale * (q - zero): panels of 4 or 8 bits with bias = -scale * zero where every zero is 0 or a power
- * of two, for then that is a number of the scales' own type; with other zeros and less than 8 bits panels of 8 bits that hold
- * q - zero + 2^bits, with bias = -scale * 2^bits; all else (8 bits with other zeros, scales in F32, groups that panels do not have,
- * columns whose groups are not neighbours) as floats in F32. */
+ * In memory, always exactly scale * (q - zero). Panels of 4 or 8 bits with bias = -scale * zero, in the scales' own type where every
+ * zero is 0 or a power of two, else in F32 if that holds all of the products, as it does with scales of 16 bits. Panels of 8 bits
+ * that hold q - zero + 2^bits, with bias = -scale * 2^bits, where that takes less or the products are not exact. All else (8 bits
+ * with products that are not exact, groups that panels do not have, columns whose groups are not neighbours) as floats in F32. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -278,8 +278,41 @@ static bool zeros_are_powers(const fore_form_matrix *m, size_t groups) {
     return true;
 }
 
+/* Whether it is one of F32: a number of 16 bits and a zero have no more digits together. */
+static bool products_are_exact(const fore_form_matrix *m, size_t groups) {
+    if (m->part[SCALES]->dtype != FORE_DTYPE_F32) return true;
+    for (size_t n = 0; n < m->rows; n++)
+        for (size_t g = 0; g < groups; g++) {
+            float scale = scale_of(m, groups, n, g), zero = (float)zero_of(m, groups, n, g);
+            if ((double)(scale * zero) != (double)scale * (double)zero) return false;
+        }
+    return true;
+}
+
 static int panel_group(size_t group) {
-    return group % 128 == 0 ? 128 : group % 64 == 0 ? 64 : group % 32 == 0 ? 32 : 0;
+    return group % 128 == 0 ? 128 : group % 64 == 0 ? 64 : group % 32 == 0 ? 32 : group % 16 == 0 ? 16 : 0;
+}
+
+/* The panels of the matrix, if there are some. */
+static void choose_panels(fore_form_matrix *m, size_t groups) {
+    const int group = panel_group((size_t)m->own[GROUP]), bits = m->own[BITS];
+    const fore_dtype scales = m->part[SCALES]->dtype;
+    const int fits = bits <= 4 && group > 16 ? 4 : 8; /* panels that hold q */
+    m->dtype = FORE_DTYPE_F32;
+    if (!group || m->part[ORDER]) return;
+    bool powers = zeros_are_powers(m, groups);
+    if (powers || ((bits == 8 || fits == 4) && products_are_exact(m, groups))) {
+        m->own[CENTRE] = -1;
+        m->bits = fits;
+        if (powers) m->dtype = scales;
+    } else if (bits < 8) {
+        m->own[CENTRE] = 1 << bits;
+        m->bits = 8;
+        m->dtype = scales;
+    } else {
+        return;
+    }
+    m->group = group;
 }
 
 static fore_status read(const fore_store *store, const fore_stored_settings *settings, fore_form_matrix *m, fore_error *err) {
@@ -303,15 +336,7 @@ static fore_status read(const fore_store *store, const fore_stored_settings *set
     m->file_group = t.groups > 1 || usual ? m->own[GROUP] : 0;
     s = read_order(m, &t, err);
     if (s) return s;
-    int group = panel_group((size_t)m->own[GROUP]), bits = m->own[BITS];
-    m->dtype = FORE_DTYPE_F32;
-    if (!group || m->part[ORDER] || t.scales->dtype == FORE_DTYPE_F32) return FORE_OK;
-    bool powers = zeros_are_powers(m, t.groups);
-    if (!powers && bits == 8) return FORE_OK;
-    m->own[CENTRE] = powers ? -1 : 1 << bits;
-    m->bits = powers && bits <= 4 ? 4 : 8;
-    m->group = group;
-    m->dtype = t.scales->dtype;
+    choose_panels(m, t.groups);
     return FORE_OK;
 }
 
@@ -337,11 +362,14 @@ static void write_floats(const fore_form_matrix *m, size_t groups, size_t n, siz
     }
 }
 
-/* -scale * zero in the type of both; false: it is too large. */
-static bool put_bias(fore_dtype dtype, unsigned char *to, float scale, int zero) {
-    float bias = zero ? -scale * (float)zero : 0;
-    bool good = fabsf(bias) <= (dtype == FORE_DTYPE_F16 ? 65504.0f : 0x1.fep127f) && isfinite(scale);
-    uint16_t h = !good ? 0 : dtype == FORE_DTYPE_F16 ? fore_to_f16(bias) : fore_to_bf16(bias);
+/* A number that the type holds; false: it is none of its finite ones. */
+static bool put(fore_dtype dtype, unsigned char *to, float x) {
+    if (dtype == FORE_DTYPE_F32) {
+        memcpy(to, &x, sizeof x);
+        return isfinite(x);
+    }
+    bool good = fabsf(x) <= (dtype == FORE_DTYPE_F16 ? 65504.0f : 0x1.fep127f);
+    uint16_t h = !good ? 0 : dtype == FORE_DTYPE_F16 ? fore_to_f16(x) : fore_to_bf16(x);
     to[0] = (unsigned char)h;
     to[1] = (unsigned char)(h >> 8);
     return good;
@@ -353,26 +381,26 @@ static bool write_group(const fore_form_matrix *m, size_t groups, size_t n, size
     unsigned char piece[PIECE];
     const size_t count = (size_t)m->group, g = k0 / (size_t)m->own[GROUP];
     int zero = zero_of(m, groups, n, g), centre = m->own[CENTRE] < 0 ? zero : m->own[CENTRE], shift = centre - zero;
-    memcpy(scale, m->part[SCALES]->data + 2 * scale_place(m, groups, n, g), 2);
+    const float step = scale_of(m, groups, n, g);
     unpack(m, n, k0, count, piece);
     if (m->bits == 8)
         for (size_t i = 0; i < count; i++) q[i] = (unsigned char)(piece[i] + shift);
     else
         for (size_t i = 0; i < count; i += 2) q[i / 2] = (unsigned char)(piece[i] | piece[i + 1] << 4);
-    return put_bias(m->dtype, bias, scale_of(m, groups, n, g), centre);
+    return put(m->dtype, scale, step) && put(m->dtype, bias, centre ? -step * (float)centre : 0);
 }
 
 static const char *write(const fore_form_matrix *m, size_t row0, size_t rows, const fore_form_rows *to) {
     const size_t groups = m->K / (size_t)m->own[GROUP], step = m->bits ? (size_t)m->group : PIECE;
-    const size_t bits = (size_t)m->bits, affine = 2 * (m->K / step); /* a row's scales */
+    const size_t bits = (size_t)m->bits, width = fore_dtype_size(m->dtype), affine = width * (m->K / step); /* a row's scales */
     bool good = true;
     for (size_t k = 0; k < m->K; k += step)
         for (size_t r = 0; r < rows; r++) {
-            size_t at = r * affine + k / step * 2;
+            size_t at = r * affine + k / step * width;
             if (bits) good &= write_group(m, groups, row0 + r, k, to->q + (r * m->K + k) / 8 * bits, to->scales + at, to->biases + at);
             else write_floats(m, groups, row0 + r, k, (float *)(void *)to->q + r * m->K + k);
         }
     return good ? NULL : "a scale is not finite, or so large that its product with the zero point is none of its type";
 }
 
-const fore_form fore_form_int = {.name = "packed integers", .version = 1, .recognise = recognise, .read = read, .write = write};
+const fore_form fore_form_int = {.name = "packed integers", .version = 2, .recognise = recognise, .read = read, .write = write};

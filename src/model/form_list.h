@@ -7,7 +7,5 @@
 extern const fore_form fore_form_fp8; /* form_fp8.c: F8_E4M3 with scales of blocks, rows or the whole */
 extern const fore_form fore_form_int; /* form_int.c: integers of 4 and 8 bits as compressed-tensors, AutoAWQ and GPTQ pack them */
 extern const fore_form fore_form_gguf; /* form_gguf.c: the blocks of GGUF, and rows and columns in another order */
-extern const fore_form fore_form_mlx; /* form_mlx.c: MLX's affine form with scales in F32. Not in the list: the binder fills the matrix
-                                       * in. part: weights, scales, biases; own: bits, group */
 
 #endif

@@ -80,11 +80,12 @@ bool fore_forms_own(const fore_store *store, const fore_entry *e) {
 
 bool fore_form_bytes(const fore_form_matrix *m, size_t *bytes) {
     size_t row, rows;
-    if (m->bits) { /* q, scale and bias of 16 bits each */
-        if (m->K > SIZE_MAX / 16) return false;
-        row = m->K / 8 * (size_t)m->bits + m->K / (size_t)m->group * 4;
-    } else if (__builtin_mul_overflow(m->K, fore_dtype_size(m->dtype), &row)) {
-        return false;
+    if (m->K > SIZE_MAX / 16) return false;
+    if (m->bits) { /* scales and biases take at most 4 bytes each */
+        const bool wide = m->dtype == FORE_DTYPE_F32;
+        row = m->K / 8 * (size_t)m->bits + m->K / (size_t)m->group * (wide ? 8 : 4);
+    } else {
+        row = m->K * fore_dtype_size(m->dtype);
     }
     return !__builtin_mul_overflow(m->matrices, m->rows, &rows) && !__builtin_mul_overflow(rows, row, bytes);
 }

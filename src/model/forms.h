@@ -16,8 +16,8 @@ typedef struct fore_form_matrix {
     const struct fore_form *form;
     const fore_entry *part[FORE_FORM_PARTS]; /* borrowed from the store: [0] the weights, others in the form's order; NULL: none */
     size_t matrices, rows, K; /* [rows,K], or matrices of them one behind the other: row r of matrix e counts as e*rows + r */
-    int bits, group;          /* in memory: 4 or 8 with 32, 64 or 128, panels; 0 and 0: rows of floats */
-    fore_dtype dtype;         /* of the scales and biases, or of the floats */
+    int bits, group;          /* in memory: panels as in fore_qweight; 0 and 0: rows of floats */
+    fore_dtype dtype;         /* of the scales and biases, as there, or of the floats */
     const char *label;             /* for people: what the files' form is called; from fore_forms_read the form's name, until it is set */
     int file_bits, file_group;     /* for people: a weight's bits in the files; neighbours that share a scale, 0: a row or a block */
     int own[FORE_FORM_NUMBERS]; /* whatever else the rows depend on */

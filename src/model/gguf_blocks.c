@@ -2,9 +2,11 @@
  * Nibbles: the first half of a block's numbers are low, the second half high. */
 #include "model/gguf_blocks.h"
 
+#include <string.h>
+
 #include "kernels/half.h"
 
-enum { SUPER = 256 }; /* numbers in a block of the K types, in 8 or 16 parts with scales of their own */
+enum { SUPER = FORE_GGUF_SUPER };
 
 static const int8_t nonlinear[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
@@ -81,30 +83,73 @@ static void unpack_scales(const unsigned char *p, int scale[8], int minimum[8]) 
 }
 
 /* d, dmin, 12 bytes of scales, in Q5_K 32 of fifth bits, 128 of nibbles. */
-static void widen_q45k(const unsigned char *block, bool five, float *out) {
-    float d = fore_load_f16(block), dmin = fore_load_f16(block + 2);
+static void unpack_q45k(const unsigned char *block, bool five, fore_gguf_products *out) {
     int scale[8], minimum[8];
     unpack_scales(block + 4, scale, minimum);
     const unsigned char *high = block + 16, *low = five ? high + 32 : high;
     for (int part = 0; part < 8; part++) {
-        float s = d * (float)scale[part], m = dmin * (float)minimum[part];
+        out->u[part] = (uint8_t)scale[part];
+        out->v[part] = (uint8_t)minimum[part];
         for (int i = 0; i < 32; i++) {
             unsigned q = low[part / 2 * 32 + i] >> part % 2 * 4 & 15u;
             if (five) q |= (high[i] >> part & 1u) << 4;
-            out[part * 32 + i] = s * (float)q - m;
+            out->q[part * 32 + i] = (uint8_t)q;
         }
     }
+    out->step = fore_load_u16(block);
+    out->base = fore_load_u16(block + 2) ^ 0x8000; /* the minimum is taken away */
 }
 
-/* 128 bytes of nibbles, 64 of fifth and sixth bits, 16 scales in int8, d. */
-static void widen_q6k(const unsigned char *block, float *out) {
-    const unsigned char *low = block, *high = block + 128, *scales = block + 192;
-    float d = fore_load_f16(block + 208);
+/* 128 bytes of nibbles, 64 of fifth and sixth bits, 16 scales in int8, d; numbers are d * scale * (q - 32). */
+static void unpack_q6k(const unsigned char *block, fore_gguf_products *out) {
+    const unsigned char *low = block, *high = block + 128;
     for (int n = 0; n < SUPER; n++) {
         int half = n / 128, in = n % 128, quarter = in / 32, i = n % 32;
         unsigned q = low[half * 64 + in % 64] >> in / 64 * 4 & 15u;
-        q |= (high[half * 32 + i] >> 2 * quarter & 3u) << 4;
-        out[n] = d * (float)(int8_t)scales[n / 16] * (float)((int)q - 32);
+        out->q[n] = (uint8_t)(q | (high[half * 32 + i] >> 2 * quarter & 3u) << 4);
+    }
+    memcpy(out->u, block + 192, 16);
+    memcpy(out->v, block + 192, 16);
+    out->step = fore_load_u16(block + 208);
+    float base = -32 * fore_load_f16(block + 208);
+    out->base = isfinite(base) ? fore_to_f16(base) : 0x7c00; /* exact, or too large */
+}
+
+int fore_gguf_part(const fore_gguf_type *type) {
+    return type->block != SUPER ? 0 : type->id == FORE_GGUF_TYPE_Q6_K ? 16 : 32;
+}
+
+int fore_gguf_part_bits(const fore_gguf_type *type) {
+    return type->block != SUPER ? 0 : type->id == FORE_GGUF_TYPE_Q4_K ? 4 : 8;
+}
+
+bool fore_gguf_unpack_products(const fore_gguf_type *type, const unsigned char *block, fore_gguf_products *out) {
+    if (type->id == FORE_GGUF_TYPE_Q6_K) unpack_q6k(block, out);
+    else unpack_q45k(block, type->id == FORE_GGUF_TYPE_Q5_K, out);
+    return (out->step & 0x7c00) != 0x7c00 && (out->base & 0x7c00) != 0x7c00;
+}
+
+static float half(uint16_t h) { return fore_load_f16((const unsigned char[2]){(unsigned char)h, (unsigned char)(h >> 8)}); }
+
+void fore_gguf_part_affine(const fore_gguf_type *type, const fore_gguf_products *block, size_t part, float *scale, float *bias) {
+    if (type->id == FORE_GGUF_TYPE_Q6_K) { /* also where the base is too large for f16 */
+        *scale = half(block->step) * (float)(int8_t)block->u[part];
+        *bias = -32 * *scale;
+    } else {
+        *scale = half(block->step) * (float)block->u[part];
+        *bias = half(block->base) * (float)block->v[part];
+    }
+}
+
+static void widen_products(const fore_gguf_type *type, const unsigned char *data, float *out) {
+    fore_gguf_products block;
+    fore_gguf_unpack_products(type, data, &block);
+    const size_t part = (size_t)fore_gguf_part(type);
+    float scale, bias;
+    for (size_t i = 0; i < SUPER; i++) {
+        if (i % part == 0) fore_gguf_part_affine(type, &block, i / part, &scale, &bias);
+        if (part == 16) out[i] = scale * (float)(block.q[i] - 32);
+        else out[i] = scale * (float)block.q[i] + bias; /* the product is exact */
     }
 }
 
@@ -116,9 +161,9 @@ void fore_gguf_dequantize(const fore_gguf_type *type, const unsigned char *data,
         case FORE_GGUF_TYPE_F32: out[i] = fore_load_f32(data); break;
         case FORE_GGUF_TYPE_F16: out[i] = fore_load_f16(data); break;
         case FORE_GGUF_TYPE_BF16: out[i] = fore_load_bf16(data); break;
-        case FORE_GGUF_TYPE_Q4_K: widen_q45k(data, false, out + i); break;
-        case FORE_GGUF_TYPE_Q5_K: widen_q45k(data, true, out + i); break;
-        case FORE_GGUF_TYPE_Q6_K: widen_q6k(data, out + i); break;
+        case FORE_GGUF_TYPE_Q4_K:
+        case FORE_GGUF_TYPE_Q5_K:
+        case FORE_GGUF_TYPE_Q6_K: widen_products(type, data, out + i); break;
         default: widen_plain(type, data, out + i); break;
         }
     }

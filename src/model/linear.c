@@ -10,11 +10,10 @@
 #include "model/profile.h"
 
 enum { MAX_PRODUCTS = 8, TASKS_PER_THREAD = 8, MIN_OUTPUTS = 32, MANY = 32, WIDE = 256, NARROW = 64 };
-/* Fewest numbers of a group; and how many are quantised by the caller itself, for waking the others takes longer. */
-enum { LEAST_GROUP = 32, ALONE = 16384 };
+enum { ALONE = 16384 }; /* numbers that are quantised by the caller itself, for waking the others takes longer */
 
 fore_status fore_quantised_new(size_t values, fore_quantised *out, fore_error *err) {
-    size_t groups = values / LEAST_GROUP;
+    size_t groups = values / FORE_LEAST_GROUP;
     *out = (fore_quantised){.values = values, .bytes = 2 * (values + 2 * groups * sizeof(float) + 3 * (size_t)FORE_ARENA_ALIGN)};
     out->memory = malloc(out->bytes);
     if (!out->memory) return fore_fail_nomem(err, "the quantised rows of a session");
@@ -49,23 +48,31 @@ static void quantise_task(void *context, int first, int rows, int worker) {
     j->kern->quantize_rows(&to, j->x + t * j->ldx, j->ldx, rows, j->K, j->group);
 }
 
-const fore_qrows *fore_quantise(const fore_engine *engine, const float *x, size_t ldx, int T, int K, int group) {
-    fore_quantised *room = engine->quantised;
-    assert(room && (size_t)T * (size_t)K <= room->values);
-    room->rows.row = (size_t)K;
-    room->rows.groups = (size_t)(K / group);
-    quantise_job j = {engine->kern, room->rows, x, ldx, K, group};
+static fore_qrows *lay_out(const fore_engine *engine, fore_qrows *to, int T, int K, int group) {
+    assert((size_t)T * (size_t)K <= engine->quantised->values);
+    (void)engine, (void)T;
+    to->row = (size_t)K;
+    to->groups = (size_t)(K / group);
+    return to;
+}
+
+static const fore_qrows *quantise(const fore_engine *engine, fore_qrows *to, const float *x, size_t ldx, int T, int K, int group) {
+    quantise_job j = {engine->kern, *lay_out(engine, to, T, K, group), x, ldx, K, group};
     if ((size_t)T * (size_t)K <= ALONE) quantise_task(&j, 0, T, 0);
     else fore_rows(engine, quantise_task, &j, T, T < 64 ? 1 : 8);
-    return &room->rows;
+    return to;
+}
+
+const fore_qrows *fore_quantise(const fore_engine *engine, const float *x, size_t ldx, int T, int K, int group) {
+    return quantise(engine, &engine->quantised->rows, x, ldx, T, K, group);
+}
+
+const fore_qrows *fore_quantise_also(const fore_engine *engine, const float *x, size_t ldx, int T, int K, int group) {
+    return quantise(engine, &engine->quantised->next, x, ldx, T, K, group);
 }
 
 const fore_qrows *fore_quantise_next(const fore_engine *engine, int T, int K, int group) {
-    fore_quantised *room = engine->quantised;
-    assert(room && (size_t)T * (size_t)K <= room->values);
-    room->next.row = (size_t)K;
-    room->next.groups = (size_t)(K / group);
-    return &room->next;
+    return lay_out(engine, &engine->quantised->next, T, K, group);
 }
 
 void fore_quantise_part(const fore_kern *kern, const fore_qrows *to, const float *x, size_t ldx, int T, int k0, int n, int group) {

@@ -14,6 +14,8 @@ typedef struct fore_quantised {
     size_t bytes;
 } fore_quantised;
 
+enum { FORE_LEAST_GROUP = 16 }; /* fewest numbers of a group */
+
 /* Room for `values` numbers, a multiple of 32. */
 fore_status fore_quantised_new(size_t values, fore_quantised *out, fore_error *err);
 void fore_quantised_free(fore_quantised *quantised);
@@ -36,6 +38,8 @@ typedef struct fore_product {
 
 /* x [T,K] into the engine's room for quantised rows. It is overwritten by the next call. */
 const fore_qrows *fore_quantise(const fore_engine *engine, const float *x, size_t ldx, int T, int K, int group);
+/* The same into the second room, for matrices with groups of another size. */
+const fore_qrows *fore_quantise_also(const fore_engine *engine, const float *x, size_t ldx, int T, int K, int group);
 /* The second room for T rows of K, which tasks fill by fore_quantise_part. It lasts until the next call. */
 const fore_qrows *fore_quantise_next(const fore_engine *engine, int T, int K, int group);
 /* Numbers k0 .. k0+n-1 of T rows, from x [T,n], by the calling thread alone; k0 and n are multiples of group. */

@@ -23,7 +23,8 @@ typedef struct moe_job {
     int32_t *active;  /* [E] experts that some row picked */
     float *gate, *up; /* [T*k,I] */
     float *rows;      /* [T*k,C] inputs by slot, then outputs by slot */
-    const fore_qrows *q; /* the same rows by slot, quantised, when the experts are */
+    const fore_qrows *q[2]; /* the same rows by slot, quantised, when the experts are: in groups of one size, and of another */
+    int group[2];           /* the sizes; 0: none */
     int T, C, E, I, k, active_count;
     bool shared; /* there is a shared expert */
     int blocks, block; /* pieces of an expert's outputs, and outputs of a piece */
@@ -134,21 +135,30 @@ static piece piece_at(const moe_job *j, int index, int N) {
     return (piece){e, j->first[e], j->first[e + 1] - j->first[e], n0, N - n0 < j->block ? N : n0 + j->block};
 }
 
-/* Quantises the rows [T*k,K] of all slots when some expert's matrices are quantised. */
-static void quantise_slots(moe_job *j, const fore_experts *a, const fore_experts *b, const float *rows, int K) {
-    int group = 0;
-    for (int e = 0; e < j->E && !group; e++) {
-        group = fore_expert_at(a, e).group;
-        if (!group) group = fore_expert_at(b, e).group;
+static void add_group(moe_job *j, const fore_experts *experts) {
+    for (int e = 0; e < (experts->each ? j->E : 1); e++) {
+        int g = fore_expert_at(experts, e).group;
+        if (!j->group[0]) j->group[0] = g;
+        else if (g && g != j->group[0]) j->group[1] = g;
     }
-    if (group) j->q = fore_quantise(j->pass->engine, rows, (size_t)K, j->T * j->k, K, group);
 }
 
-/* Quantised rows from a slot on. */
-static fore_qrows slot_rows(const moe_job *j, int slot) {
-    if (!j->q) return (fore_qrows){0};
-    size_t s = (size_t)slot, at = s * j->q->groups;
-    return (fore_qrows){j->q->q + s * j->q->row, j->q->scale + at, j->q->sum + at, j->q->row, j->q->groups};
+/* Quantises the rows [T*k,K] of all slots when some expert's matrices are quantised. */
+static void quantise_slots(moe_job *j, const fore_experts *a, const fore_experts *b, const float *rows, int K) {
+    const fore_engine *engine = j->pass->engine;
+    j->group[0] = j->group[1] = 0;
+    add_group(j, a);
+    add_group(j, b);
+    if (j->group[0]) j->q[0] = fore_quantise(engine, rows, (size_t)K, j->T * j->k, K, j->group[0]);
+    if (j->group[1]) j->q[1] = fore_quantise_also(engine, rows, (size_t)K, j->T * j->k, K, j->group[1]);
+}
+
+/* Quantised rows from a slot on, in groups of the size. */
+static fore_qrows slot_rows(const moe_job *j, int slot, int group) {
+    if (!group) return (fore_qrows){0};
+    const fore_qrows *q = j->q[group == j->group[1]];
+    size_t s = (size_t)slot, at = s * q->groups;
+    return (fore_qrows){q->q + s * q->row, q->scale + at, q->sum + at, q->row, q->groups};
 }
 
 /* Columns n .. n+cols-1 of a transposed matrix, as rows of K. */
@@ -161,13 +171,14 @@ static void turn(void *to, const fore_weight *w, int across, int n, int cols) {
 
 /* Outputs of a piece of one expert's matrix, y [rows, ldy]. A transposed matrix is read as it lies by few rows, and turned a strip
  * at a time for many, to be read from the cache: the bits are the same. */
-static void multiply(const moe_job *j, const fore_experts *experts, const piece *p, const float *x, size_t ldx, const fore_qrows *q, float *y,
-                     size_t ldy, int worker) {
+static void multiply(const moe_job *j, const fore_experts *experts, const piece *p, const float *x, size_t ldx, float *y, size_t ldy,
+                     int worker) {
     const fore_kern *kern = j->pass->engine->kern;
     fore_weight w = fore_expert_at(experts, p->expert);
     if (!experts->across) {
         const fore_product whole = {&w, NULL, y, ldy};
-        fore_product_slice(kern, &whole, x, ldx, q, p->count, p->n0, p->n1);
+        const fore_qrows q = slot_rows(j, p->slot, w.group);
+        fore_product_slice(kern, &whole, x, ldx, &q, p->count, p->n0, p->n1);
         return;
     }
     if (p->count <= FEW_ROWS) {
@@ -180,7 +191,7 @@ static void multiply(const moe_job *j, const fore_experts *experts, const piece 
         turn(room, &w, experts->across, n, cols);
         const fore_weight strip = {.data = room, .dtype = w.dtype, .N = cols, .K = w.K};
         const fore_product part = {&strip, NULL, y + n, ldy};
-        fore_product_slice(kern, &part, x, ldx, q, p->count, 0, cols);
+        fore_product_slice(kern, &part, x, ldx, NULL, p->count, 0, cols);
     }
 }
 
@@ -191,9 +202,8 @@ static void rise_task(void *context, int index, int worker) {
     const piece p = piece_at(j, index, j->I);
     size_t C = (size_t)j->C, I = (size_t)j->I, at = (size_t)p.slot * I;
     const float *x = j->rows + (size_t)p.slot * C;
-    const fore_qrows q = slot_rows(j, p.slot);
-    multiply(j, &j->layer->expert_gate, &p, x, C, &q, j->gate + at, I, worker);
-    multiply(j, &j->layer->expert_up, &p, x, C, &q, j->up + at, I, worker);
+    multiply(j, &j->layer->expert_gate, &p, x, C, j->gate + at, I, worker);
+    multiply(j, &j->layer->expert_up, &p, x, C, j->up + at, I, worker);
     for (int r = 0; r < p.count; r++) {
         size_t from = at + (size_t)r * I + (size_t)p.n0;
         kern->silu_mul(j->gate + from, j->gate + from, j->up + from, (size_t)(p.n1 - p.n0));
@@ -204,8 +214,7 @@ static void fall_task(void *context, int index, int worker) {
     const moe_job *j = context;
     const piece p = piece_at(j, index, j->C);
     size_t C = (size_t)j->C, I = (size_t)j->I, slot = (size_t)p.slot;
-    const fore_qrows q = slot_rows(j, p.slot);
-    multiply(j, &j->layer->expert_down, &p, j->gate + slot * I, I, &q, j->rows + slot * C, C, worker);
+    multiply(j, &j->layer->expert_down, &p, j->gate + slot * I, I, j->rows + slot * C, C, worker);
 }
 
 static void sum_task(void *context, int first, int rows, int worker) {

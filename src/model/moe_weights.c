@@ -77,19 +77,20 @@ static bool is_numbered(const fore_binder *b, int E, int i) {
     return false;
 }
 
-/* The rows of a layer are quantised once for all of its experts. */
+/* The rows that a layer's experts share are quantised at most twice. */
 static void check_groups(fore_binder *b, int E, const fore_layer *l, int i) {
     const fore_experts *const kinds[] = {&l->expert_gate, &l->expert_up, &l->expert_down};
-    int group[2] = {0, 0};
-    for (int k = 0; k < PART_COUNT && !b->status; k++)
+    int seen[2][2] = {{0}};
+    for (int k = 0; k < PART_COUNT; k++)
         for (int e = 0; e < (kinds[k]->each ? E : 1); e++) {
-            int g = fore_expert_at(kinds[k], e).group, *seen = &group[k == PART_COUNT - 1];
-            if (g && *seen && g != *seen) {
-                b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %slayers.%d.mlp: experts quantised in groups of %d and of %d; "
-                                      "one size for a layer is supported", b->prefix, i, *seen, g);
+            int g = fore_expert_at(kinds[k], e).group, *have = seen[k == PART_COUNT - 1];
+            if (!g || g == have[0] || g == have[1]) continue;
+            if (have[1]) {
+                b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %slayers.%d.mlp: experts quantised in groups of %d, of %d and "
+                                      "of %d; two sizes for a layer are supported", b->prefix, i, have[0], have[1], g);
                 return;
             }
-            if (g) *seen = g;
+            have[have[0] != 0] = g;
         }
 }
 
@@ -115,5 +116,5 @@ void fore_bind_moe(fore_binder *b, const fore_text_config *t, fore_layer *l, int
         b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %slayers.%d.mlp.experts: none found (looked for "
                               "experts.gate_up_proj, experts.0.gate_proj.weight and switch_mlp.gate_proj.weight); the checkpoint is "
                               "incomplete or of another layout", b->prefix, i);
-    check_groups(b, s.E, l, i);
+    if (!b->status) check_groups(b, s.E, l, i);
 }

@@ -78,7 +78,6 @@ static bool bound(const fore_store *store, const fore_entry *scales, size_t *byt
     }
     if (!rows) return true;
     size_t row = 2 * (q->bytes / rows) + 2 * (scales->bytes / rows) + 1, all; /* twice: 2 bits become 4 */
-    if (scales->dtype == FORE_DTYPE_F32) row = 16 * (q->bytes / rows) + 1;    /* they become floats of 32 */
     return !__builtin_mul_overflow(matrices, (size_t)SLACK_ROWS, &all) && !__builtin_add_overflow(all, rows, &all) &&
            !__builtin_mul_overflow(all, row, bytes) && !__builtin_add_overflow(*bytes, 2 * LINE * matrices, bytes);
 }

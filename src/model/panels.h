@@ -12,9 +12,9 @@
 
 typedef struct fore_weight {
     const void *data; /* [N,K] row-major, borrowed from the store or made from it; quantised: panels */
-    fore_dtype dtype; /* F32, F16 or BF16; quantised: of scales and biases */
+    fore_dtype dtype; /* F32, F16 or BF16; quantised: of scales and biases, as in fore_qweight */
     int N, K;
-    int bits, group;  /* 4 or 8, and 32, 64 or 128; 0: not quantised */
+    int bits, group;  /* 4 or 8, and 16, 32, 64 or 128; 0: not quantised */
 } fore_weight;
 
 static inline fore_qweight fore_weight_quantised(const fore_weight *w) {

@@ -59,7 +59,7 @@ static void table_place(int i, int n, int s, int *a, int *b, float *f) {
 }
 
 static size_t quantised_floats(size_t values) {
-    return (values / sizeof(float) + 2 * (values / 32) + 47) / 16 * 16;
+    return (values / sizeof(float) + 2 * (values / FORE_LEAST_GROUP) + 47) / 16 * 16;
 }
 
 /* The worker's memory behind the room for quantised rows. */
@@ -126,7 +126,8 @@ static void product_to(const tower_pass *p, int worker, const fore_weight *w, co
     fore_qrows q = {0};
     if (w->bits) {
         float *room = p->worker + (size_t)worker * p->worker_floats;
-        q = (fore_qrows){(int8_t *)room, room + values / sizeof(float), room + values / sizeof(float) + values / 32, K, K / (size_t)w->group};
+        float *scale = room + values / sizeof(float);
+        q = (fore_qrows){(int8_t *)room, scale, scale + values / FORE_LEAST_GROUP, K, K / (size_t)w->group};
         kern->quantize_rows(&q, x, K, rows, w->K, w->group);
     }
     fore_product_slice(kern, &d, x, K, &q, rows, 0, w->N);

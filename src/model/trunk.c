@@ -48,7 +48,7 @@ fore_status fore_scratch_plan(const fore_text_config *t, int rows, int capacity,
     if (__builtin_mul_overflow((size_t)rows, row_floats(t) + 8 * ALIGN, &a) ||
         __builtin_mul_overflow((size_t)threads, worker_floats(t, capacity), &b) || __builtin_add_overflow(a, b, &total) ||
         __builtin_mul_overflow(total, sizeof(float), &total) || __builtin_add_overflow(total, seen_bytes(t) + 12 * ALIGN, &total) ||
-        __builtin_mul_overflow((size_t)rows, 2 * (widest_input(t) + widest_input(t) / 32 * 2 * sizeof(float)), &a) ||
+        __builtin_mul_overflow((size_t)rows, 2 * (widest_input(t) + widest_input(t) / FORE_LEAST_GROUP * 2 * sizeof(float)), &a) ||
         __builtin_add_overflow(total, a, &total))
         return fore_fail(err, FORE_ERR_LIMIT, "scratch: %d rows do not fit the address space", rows);
     *bytes = total;

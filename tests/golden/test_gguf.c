@@ -104,7 +104,7 @@ static void test_packed(void **state) {
     assert_in_range(quantised, 25, 70);
 }
 
-/* K types become rows of f32: those of the blocks. */
+/* K types become panels with the numbers of the blocks. */
 static void test_super(void **state) {
     (void)state;
     opened o = alike_open(GGUF "super/model.gguf", NULL);
@@ -116,19 +116,27 @@ static void test_super(void **state) {
     const struct {
         const char *name, *type;
         const fore_weight *w;
-    } all[] = {{"blk.0.attn_q.weight", "Q5_K", &l->q_proj}, {"blk.0.attn_k.weight", "Q6_K", &l->k_proj}, {"blk.0.ffn_gate.weight", "Q4_K", &l->gate_proj},
-               {"blk.0.ffn_down.weight", "Q6_K", &l->down_proj}, {"blk.0.ffn_up.weight", "Q5_K", &l->up_proj}};
+        int bits, group;
+        fore_dtype dtype;
+    } all[] = {{"blk.0.attn_q.weight", "Q5_K", &l->q_proj, 8, 32, FORE_DTYPE_U8},    {"blk.0.attn_k.weight", "Q6_K", &l->k_proj, 8, 16, FORE_DTYPE_I8},
+               {"blk.0.ffn_gate.weight", "Q4_K", &l->gate_proj, 4, 32, FORE_DTYPE_U8}, {"blk.0.ffn_down.weight", "Q6_K", &l->down_proj, 8, 16, FORE_DTYPE_I8},
+               {"blk.0.ffn_up.weight", "Q5_K", &l->up_proj, 8, 32, FORE_DTYPE_U8}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const fore_gguf_tensor *t = fore_gguf_find(&f, all[i].name);
         assert_non_null(t);
         assert_string_equal(t->type->name, all[i].type);
-        assert_int_equal(all[i].w->dtype, FORE_DTYPE_F32);
-        assert_int_equal(all[i].w->bits, 0);
-        size_t n = (size_t)all[i].w->N * (size_t)all[i].w->K;
-        float *numbers = malloc(n * sizeof *numbers);
+        assert_int_equal(all[i].w->dtype, all[i].dtype);
+        assert_int_equal(all[i].w->bits, all[i].bits);
+        assert_int_equal(all[i].w->group, all[i].group);
+        size_t K = (size_t)all[i].w->K, n = (size_t)all[i].w->N * K;
+        float *numbers = malloc(n * sizeof *numbers), *row = malloc(K * sizeof *row);
         fore_gguf_dequantize(t->type, t->data, n, numbers);
-        assert_memory_equal(numbers, all[i].w->data, n * sizeof *numbers);
+        for (size_t k = 0; k < n; k++) {
+            if (k % K == 0) fore_weight_row(o.n.kern, all[i].w, (int)(k / K), row);
+            if (row[k % K] != numbers[k]) fail_msg("%s: number %zu is %a, not %a", all[i].name, k, (double)row[k % K], (double)numbers[k]);
+        }
         free(numbers);
+        free(row);
     }
     fore_map_close(&f.map);
     fore_arena_free(&arena);

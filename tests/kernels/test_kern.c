@@ -211,7 +211,7 @@ static fore_qrows make_rows(int T, size_t row, size_t groups) {
 static void rows_to_int8(void **state) {
     (void)state;
     EACH_SET(200) {
-        int T = between(1, 3), group = 32 << between(0, 2), groups = between(1, 4), width = group * groups;
+        int T = between(1, 3), group = 16 << between(0, 3), groups = between(1, 4), width = group * groups;
         size_t ldx = up(width + between(0, 3)), row = up(width + between(0, 5)), stride = up(groups + between(0, 2));
         kind k = any_kind();
         float *x = floats(up(T - 1) * ldx + up(width), k);
@@ -240,23 +240,33 @@ static void rows_to_int8(void **state) {
 static void check_mm_q(mm_q_fn *want, mm_q_fn *got, const char *set, int weight_bits, int round) {
     bool deep = round % 6 == 0;
     int T = round < 34 ? round / 2 + 1 : round == 40 ? 270 : deep || round % 3 ? between(1, 40) : between(41, 120);
-    int N = between(1, deep ? 40 : 100), group = 32 << between(0, 2);
-    int groups = deep ? 1024 / group + between(0, 3) : between(1, 4), width = group * groups;
+    static const fore_dtype types[] = {FORE_DTYPE_BF16, FORE_DTYPE_F16, FORE_DTYPE_F32, FORE_DTYPE_U8, FORE_DTYPE_I8};
+    fore_dtype dtype = types[between(0, weight_bits == 8 ? 4 : 3)];
+    bool steps = dtype == FORE_DTYPE_U8 || dtype == FORE_DTYPE_I8; /* a head for 256 inputs */
+    int N = between(1, deep ? 40 : 100), group = weight_bits == 8 ? 16 << between(0, 3) : 32 << between(0, 2);
+    if (steps) group = dtype == FORE_DTYPE_U8 ? 32 : 16;
+    int groups = steps ? 256 / group * between(1, deep ? 5 : 3) : deep ? 1024 / group + between(0, 3) : between(1, 4);
+    int width = group * groups;
     int panels = (N + 15) / 16, p0 = between(0, panels - 1), n0 = 16 * p0, n1 = 16 * between(p0 + 1, panels);
     if (n1 > N || draw() % 2) n1 = N;
-    size_t block = up(64 + 2 * weight_bits * group), size = up(panels) * up(groups) * block, ldy = up(N + between(0, 3));
+    size_t head = steps ? 320 : dtype == FORE_DTYPE_F32 ? 128 : 64, weights = 2 * up(weight_bits) * up(steps ? 256 : group);
+    size_t block = head + weights, size = up(panels) * (steps ? up(width) / 256 : up(groups)) * block, ldy = up(N + between(0, 3));
     int slack = draw() % 2 ? 0 : between(1, 63);
     kind k = any_kind();
     unsigned char *p = bytes(size + up(slack));
     bool low = draw() % 4 == 0, high = !low && draw() % 3 == 0; /* all weights the smallest or the largest */
     for (size_t i = 0; i < size; i++) p[i] = low ? 0 : high ? 0xff : (unsigned char)draw();
-    fore_qweight W = {weight_bits, group, N, width, draw() % 2 ? FORE_DTYPE_BF16 : FORE_DTYPE_F16, p};
+    fore_qweight W = {weight_bits, group, N, width, dtype, p};
     for (size_t i = 0; i < size; i += block)
         for (size_t j = 0; j < 32; j++) {
             float f = value(k);
             uint32_t u;
             memcpy(&u, &f, sizeof u);
-            u = W.dtype == FORE_DTYPE_BF16 ? u >> 16 : draw() & (k == SPECIAL ? 0xffffu : 0xbfffu);
+            if (dtype == FORE_DTYPE_F32) {
+                memcpy(p + i + 4 * j, &u, 4);
+                continue;
+            }
+            u = dtype == FORE_DTYPE_BF16 ? u >> 16 : draw() & (k == SPECIAL ? 0xffffu : 0xbfffu);
             p[i + 2 * j] = (unsigned char)u, p[i + 2 * j + 1] = (unsigned char)(u >> 8);
         }
     fore_qrows x = make_rows(T, up(width + between(0, 5)), up(groups + between(0, 2)));
@@ -265,7 +275,7 @@ static void check_mm_q(mm_q_fn *want, mm_q_fn *got, const char *set, int weight_
     for (size_t i = 0; high && i < up(T) * x.row; i++) x.q[i] = (int8_t)(draw() % 8 ? 127 : -127);
     float *y = floats(up(T) * ldy, ORDINARY), *y2 = copy(y, up(T) * ldy);
     char what[64];
-    snprintf(what, sizeof what, "mm_q%d T=%d N=%d K=%d group=%d n=%d..%d", weight_bits, T, N, width, group, n0, n1);
+    snprintf(what, sizeof what, "mm_q%d T=%d N=%d K=%d group=%d type=%d n=%d..%d", weight_bits, T, N, width, group, (int)dtype, n0, n1);
     want(y, ldy, &x, &W, T, n0, n1);
     got(y2, ldy, &x, &W, T, n0, n1);
     same(y, y2, up(T) * ldy, set, what);

@@ -12,7 +12,7 @@
 
 #include "kernels/quant.h"
 
-enum { N = 150, K = 640, ROWS = 130, PANELS = (N + 15) / 16, LDY = N + 3 };
+enum { N = 150, K = 768, ROWS = 130, PANELS = (N + 15) / 16, LDY = N + 3 };
 
 static const fore_kern *sets[8];
 static int set_count;
@@ -29,15 +29,27 @@ static void *get(size_t size) {
     return p;
 }
 
-/* Panels with finite scales and biases of either sign, from below 2^-14 to above 1. */
-static void fill(const fore_qweight *w, unsigned char *p) {
-    size_t block = 64 + 2 * (size_t)w->bits * (size_t)w->group, size = (size_t)(PANELS * (K / w->group)) * block;
-    for (size_t i = 0; i < size; i++) p[i] = (unsigned char)draw();
-    for (size_t i = 0; i < size; i += block)
-        for (size_t j = 0; j < 32; j++) { /* the exponent's upper byte, the rest as it is */
-            unsigned odd = draw() % 2 * 0x80;
-            p[i + 2 * j + 1] = (unsigned char)(odd | (w->dtype == FORE_DTYPE_BF16 ? 0x38 + draw() % 9 : draw() % 0x44));
-        }
+/* A finite number of either sign, from below 2^-14 to above 1, or one of them rounded to 16 bits. */
+static size_t put(fore_dtype dtype, unsigned char *p) {
+    size_t bytes = dtype == FORE_DTYPE_F32 ? 4 : 2;
+    for (size_t i = 0; i < bytes; i++) p[i] = (unsigned char)draw();
+    unsigned odd = draw() % 2 * 0x80; /* the exponent's upper byte, the rest as it is */
+    p[bytes - 1] = (unsigned char)(odd | (dtype == FORE_DTYPE_F32 || dtype == FORE_DTYPE_BF16 ? 0x38 + draw() % 9 : draw() % 0x44));
+    return bytes;
+}
+
+static void fill(const fore_qweight *w, unsigned char *panels) {
+    size_t q_size = fore_qweight_stored_q(w), affine = fore_qweight_stored_affine(w);
+    bool steps = w->dtype == FORE_DTYPE_U8 || w->dtype == FORE_DTYPE_I8;
+    unsigned char *q = get(q_size), *scales = get(affine), *biases = get(affine);
+    for (size_t i = 0; i < q_size; i++) q[i] = (unsigned char)draw();
+    for (size_t i = 0; i < affine;) {
+        put(w->dtype, scales + i);
+        i += put(w->dtype, biases + i);
+        for (int k = 0; steps && k < 256 / w->group; k++, i++) scales[i] = (unsigned char)draw(), biases[i] = (unsigned char)draw();
+    }
+    fore_qweight_pack(w, panels, q, scales, biases);
+    free(q), free(scales), free(biases);
 }
 
 /* The outputs n0 .. n1-1 of T rows by the set, whose bytes shall be those of `want`; all else keeps its bytes. */
@@ -82,21 +94,31 @@ static void check_format(int bits, int group, fore_dtype dtype) {
     free(panels), free(in), free(want), free(y), free(x.q), free(x.scale), free(x.sum);
 }
 
+static const fore_dtype types[] = {FORE_DTYPE_BF16, FORE_DTYPE_F16, FORE_DTYPE_F32};
+
 static void four_bits(void **state) {
     (void)state;
     for (int group = 32; group <= 128; group *= 2)
-        check_format(4, group, FORE_DTYPE_BF16), check_format(4, group, FORE_DTYPE_F16);
+        for (int i = 0; i < 3; i++) check_format(4, group, types[i]);
 }
 
 static void eight_bits(void **state) {
     (void)state;
-    for (int group = 32; group <= 128; group *= 2)
-        check_format(8, group, FORE_DTYPE_BF16), check_format(8, group, FORE_DTYPE_F16);
+    for (int group = 16; group <= 128; group *= 2)
+        for (int i = 0; i < 3; i++) check_format(8, group, types[i]);
+}
+
+/* Scales and biases that are products. */
+static void steps(void **state) {
+    (void)state;
+    check_format(4, 32, FORE_DTYPE_U8);
+    check_format(8, 32, FORE_DTYPE_U8);
+    check_format(8, 16, FORE_DTYPE_I8);
 }
 
 int main(void) {
     set_count = fore_kern_list(sets);
     for (int i = 1; i < set_count; i++) print_message("set: %s\n", sets[i]->name);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(four_bits), cmocka_unit_test(eight_bits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(four_bits), cmocka_unit_test(eight_bits), cmocka_unit_test(steps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,26 +31,28 @@ static void read_matrix(const fore_store *store, const char *module, const fore_
     assert_non_null(m->form);
 }
 
+static float widen(fore_dtype dtype, const unsigned char *p) {
+    if (dtype == FORE_DTYPE_F32) return fore_load_f32(p);
+    return dtype == FORE_DTYPE_BF16 ? fore_load_bf16(p) : fore_load_f16(p);
+}
+
 /* Rows as floats, from whatever they become. */
 static float *rows_of(const fore_form_matrix *m, size_t row0, size_t rows) {
-    size_t K = m->K, groups = m->bits ? K / (size_t)m->group : 1;
-    size_t bytes = m->bits ? rows * K * (size_t)m->bits / 8 : rows * K * fore_dtype_size(m->dtype);
-    unsigned char *q = malloc(bytes), *scales = malloc(rows * groups * 2), *biases = malloc(rows * groups * 2);
+    size_t K = m->K, groups = m->bits ? K / (size_t)m->group : 1, width = fore_dtype_size(m->dtype);
+    size_t bytes = m->bits ? rows * K * (size_t)m->bits / 8 : rows * K * width;
+    unsigned char *q = malloc(bytes), *scales = malloc(rows * groups * width), *biases = malloc(rows * groups * width);
     float *out = malloc(rows * K * sizeof *out);
     const fore_form_rows to = {q, scales, biases};
     const char *problem = m->form->write(m, row0, rows, &to);
     if (problem) fail_msg("%s", problem);
     for (size_t i = 0; i < rows * K; i++) {
         if (!m->bits) {
-            if (m->dtype == FORE_DTYPE_F32) out[i] = fore_load_f32(q + 4 * i);
-            else out[i] = m->dtype == FORE_DTYPE_BF16 ? fore_load_bf16(q + 2 * i) : fore_load_f16(q + 2 * i);
+            out[i] = widen(m->dtype, q + width * i);
             continue;
         }
         size_t g = i / K * groups + i % K / (size_t)m->group;
         int v = m->bits == 8 ? q[i] : q[i / 2] >> i % 2 * 4 & 15;
-        bool bf16 = m->dtype == FORE_DTYPE_BF16;
-        out[i] = fmaf(bf16 ? fore_load_bf16(scales + 2 * g) : fore_load_f16(scales + 2 * g), (float)v,
-                      bf16 ? fore_load_bf16(biases + 2 * g) : fore_load_f16(biases + 2 * g));
+        out[i] = fmaf(widen(m->dtype, scales + width * g), (float)v, widen(m->dtype, biases + width * g));
     }
     free(q);
     free(scales);
@@ -61,25 +63,26 @@ static float *rows_of(const fore_form_matrix *m, size_t row0, size_t rows) {
 static const struct {
     const char *name;
     int bits, group; /* in memory */
+    bool wide;       /* scales and biases in F32 */
     fore_stored_settings settings;
 } matrices[] = {
-    {"fp8_cut", 0, 0, {.block_rows = 16, .block_columns = 32}},
-    {"fp8_whole", 0, 0, {.method = ""}},
-    {"fp8_powers", 0, 0, {.block_rows = 8, .block_columns = 32}},
-    {"int2_True", 4, 32, {.method = ""}},  {"int2_False", 4, 32, {.method = ""}},
-    {"int3_True", 4, 32, {.method = ""}},  {"int3_False", 8, 32, {.method = ""}},
-    {"int4_True", 4, 32, {.method = ""}},  {"int4_False", 8, 32, {.method = ""}},
-    {"int5_True", 8, 32, {.method = ""}},  {"int5_False", 8, 32, {.method = ""}},
-    {"int6_True", 8, 32, {.method = ""}},  {"int6_False", 8, 32, {.method = ""}},
-    {"int7_True", 8, 32, {.method = ""}},  {"int7_False", 8, 32, {.method = ""}},
-    {"int8_True", 8, 32, {.method = ""}},  {"int8_False", 0, 0, {.method = ""}},
-    {"int4_cut", 0, 0, {.method = ""}},    {"int4_wide", 4, 128, {.method = ""}},
-    {"int4_narrow", 0, 0, {.method = ""}}, {"int8_zeros", 0, 0, {.method = ""}},
-    {"int8_tensor", 8, 64, {.method = ""}},
-    {"gptq2", 4, 32, {.bits = 2, .zeros_less_one = true}},     {"gptq2_zeros", 4, 64, {.bits = 2, .zeros_less_one = true}},
-    {"gptq4", 4, 32, {.bits = 4, .zeros_less_one = true}},     {"gptq4_zeros", 8, 64, {.zeros_less_one = true}},
-    {"gptq8", 8, 32, {.bits = 4, .zeros_less_one = true}},     {"gptq8_zeros", 0, 0, {.bits = 8, .zeros_less_one = true}},
-    {"awq_32", 8, 32, {.zeros_less_one = true}},
+    {"fp8_cut", 0, 0, false, {.block_rows = 16, .block_columns = 32}},
+    {"fp8_whole", 0, 0, false, {.method = ""}},
+    {"fp8_powers", 0, 0, false, {.block_rows = 8, .block_columns = 32}},
+    {"int2_True", 4, 32, false, {.method = ""}},  {"int2_False", 4, 32, false, {.method = ""}},
+    {"int3_True", 4, 32, false, {.method = ""}},  {"int3_False", 4, 32, true, {.method = ""}},
+    {"int4_True", 4, 32, false, {.method = ""}},  {"int4_False", 4, 32, true, {.method = ""}},
+    {"int5_True", 8, 32, false, {.method = ""}},  {"int5_False", 8, 32, false, {.method = ""}},
+    {"int6_True", 8, 32, false, {.method = ""}},  {"int6_False", 8, 32, false, {.method = ""}},
+    {"int7_True", 8, 32, false, {.method = ""}},  {"int7_False", 8, 32, false, {.method = ""}},
+    {"int8_True", 8, 32, false, {.method = ""}},  {"int8_False", 8, 32, true, {.method = ""}},
+    {"int4_cut", 0, 0, false, {.method = ""}},    {"int4_wide", 4, 128, false, {.method = ""}},
+    {"int4_narrow", 8, 16, false, {.method = ""}}, {"int8_zeros", 8, 32, true, {.method = ""}},
+    {"int8_tensor", 8, 64, false, {.method = ""}},
+    {"gptq2", 4, 32, false, {.bits = 2, .zeros_less_one = true}},     {"gptq2_zeros", 4, 64, false, {.bits = 2, .zeros_less_one = true}},
+    {"gptq4", 4, 32, false, {.bits = 4, .zeros_less_one = true}},     {"gptq4_zeros", 4, 64, true, {.zeros_less_one = true}},
+    {"gptq8", 8, 32, false, {.bits = 4, .zeros_less_one = true}},     {"gptq8_zeros", 8, 64, true, {.bits = 8, .zeros_less_one = true}},
+    {"awq_32", 4, 32, true, {.zeros_less_one = true}},
 };
 enum { MATRICES = sizeof matrices / sizeof *matrices };
 
@@ -97,7 +100,8 @@ static void test_values(void **state) {
         fore_form_matrix m;
         char name[64];
         read_matrix(store, matrices[i].name, &matrices[i].settings, &m);
-        if (m.bits != matrices[i].bits || m.group != matrices[i].group) fail_msg("%s: %d bits, group %d", matrices[i].name, m.bits, m.group);
+        if (m.bits != matrices[i].bits || m.group != matrices[i].group || (m.bits && (m.dtype == FORE_DTYPE_F32) != matrices[i].wide))
+            fail_msg("%s: %d bits, group %d, scales of type %d", matrices[i].name, m.bits, m.group, (int)m.dtype);
         snprintf(name, sizeof name, "value.%s", matrices[i].name);
         const float *want = golden_f32(&g, name, m.rows * m.K);
         const size_t parts[][2] = {{0, m.rows}, {5, 3}, {m.rows - 1, 1}};
@@ -194,8 +198,9 @@ static fore_status read_changed(kit *k, const char *module, fore_error *err) {
     fore_status s = fore_forms_read(store, e, &settings, &m, err);
     if (!s && !m.form) s = FORE_ERR_INVALID;
     if (!s) { /* what is accepted can be written */
-        unsigned char *room = malloc(m.matrices * m.rows * m.K * 8 + 64);
-        const fore_form_rows to = {room, room + m.matrices * m.rows * m.K * 4, room + m.matrices * m.rows * m.K * 6};
+        const size_t numbers = m.matrices * m.rows * m.K;
+        unsigned char *room = malloc(numbers * 12 + 64);
+        const fore_form_rows to = {room, room + numbers * 4, room + numbers * 8};
         const char *problem = m.form->write(&m, 0, m.matrices * m.rows, &to);
         if (problem) s = fore_fail(err, FORE_ERR_FORMAT, "%s", problem);
         free(room);
@@ -284,7 +289,7 @@ static void test_numbers(void **state) {
     (void)state;
     static unsigned char nans[4096], huge[4096], order[4 * 64];
     memset(nans, 0xff, sizeof nans);
-    for (size_t i = 0; i < sizeof huge; i += 2) huge[i] = 0xff, huge[i + 1] = 0x7b; /* 65504 */
+    memset(huge, 0x7f, sizeof huge); /* BF16: more than 2^127 */
     for (int i = 0; i < 64; i++) order[4 * i] = (unsigned char)(i == 40 ? 2 : i / 32);
     const struct {
         const char *module, *part;
@@ -294,8 +299,10 @@ static void test_numbers(void **state) {
         {"fp8_cut", "weight", nans, "not finite"},
         {"fp8_cut", "weight_scale_inv", nans, "not finite"},
         {"int4_True", "weight_scale", nans, "a scale is not finite"},
-        {"gptq4", "scales", huge, "so large"},
-        {"awq_32", "scales", huge, "so large"},
+        {"awq_32", "scales", nans, "a scale is not finite"},
+        {"int4_True", "weight_scale", huge, "so large"},
+        {"int4_False", "weight_scale", huge, "so large"},
+        {"int7_False", "weight_scale", huge, "so large"},
         {"gptq4", "g_idx", order, "column 40 is of group 2, there are 2"},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {

@@ -372,10 +372,12 @@ static void test_keys(void **state) {
  * writes down the new digests here. */
 static void test_form(void **state) {
     (void)state;
-    assert_int_equal(FORE_PANEL_FORM, 1);
-    static const char *const want[2] = {"76ad0699c85e3fbbcb7cd565ea142ff1", "16b8352c183af5bcf1e1de3a165d759c"};
-    for (int i = 0; i < 2; i++) {
-        const fore_qweight w = {.bits = 4 << i, .group = 32, .N = 21, .K = 96, .dtype = FORE_DTYPE_BF16};
+    assert_int_equal(FORE_PANEL_FORM, 2);
+    static const char *const want[5] = {"76ad0699c85e3fbbcb7cd565ea142ff1", "16b8352c183af5bcf1e1de3a165d759c", "daf699ce80d714f7fb1553e967dbe2e7", "bb5b34cb77222821c7515ae180bdfba8", "a8d5aea405b8abbd16837474f5ce9d8b"};
+    static const fore_qweight forms[5] = {{4, 32, 21, 96, FORE_DTYPE_BF16, NULL}, {8, 32, 21, 96, FORE_DTYPE_BF16, NULL}, {8, 16, 21, 96, FORE_DTYPE_F32, NULL},
+                                          {4, 32, 7, 256, FORE_DTYPE_U8, NULL},   {8, 16, 7, 256, FORE_DTYPE_I8, NULL}};
+    for (int i = 0; i < 5; i++) {
+        const fore_qweight w = forms[i];
         unsigned char stored[21 * 96], *to;
         for (size_t k = 0; k < sizeof stored; k++) stored[k] = (unsigned char)(k * k * 31 + k * 7 + (k >> 8));
         size_t size;

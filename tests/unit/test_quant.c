@@ -99,41 +99,67 @@ static void follows_the_reference(void **state) {
     fore_map_close(&map);
 }
 
-/* Every byte of the panels of 18 outputs, two groups, as quant.h says. */
+/* Every byte of the panels of 18 outputs, two heads, as quant.h says. */
 static void panel_bytes(void **state) {
     (void)state;
-    enum { N = 18, K = 64, GROUP = 32 };
-    for (int bits = 4; bits <= 8; bits += 4) {
-        unsigned char q[N * K], affine[2][N * 4], panels[2 * 2 * (64 + 2 * 8 * GROUP)];
-        for (size_t i = 0; i < sizeof q; i++) q[i] = (unsigned char)(i * 37 + (i >> 5));
-        for (size_t i = 0; i < N * 4; i++)
-            affine[0][i] = (unsigned char)(i + 1), affine[1][i] = (unsigned char)(i + 101);
-        fore_qweight w = {bits, GROUP, N, K, FORE_DTYPE_BF16, NULL};
-        size_t size, block = 64 + 2 * (size_t)bits * GROUP;
-        assert_int_equal(fore_qweight_check(bits, GROUP, N, K, w.dtype, &size, NULL), FORE_OK);
-        assert_int_equal(size, 4 * block);
+    enum { N = 18, SUPER = 256, MOST_K = 2 * SUPER, HEADS = 2 };
+    static const struct {
+        fore_dtype dtype;
+        int bits, group, each; /* groups of a head */
+    } forms[] = {{FORE_DTYPE_BF16, 4, 32, 1}, {FORE_DTYPE_BF16, 8, 32, 1}, {FORE_DTYPE_F16, 4, 128, 1}, {FORE_DTYPE_F32, 4, 32, 1},
+                 {FORE_DTYPE_F32, 8, 64, 1},  {FORE_DTYPE_F32, 8, 16, 1},  {FORE_DTYPE_U8, 4, 32, 8},   {FORE_DTYPE_U8, 8, 32, 8},
+                 {FORE_DTYPE_I8, 8, 16, 16}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const int bits = forms[i].bits, each = forms[i].each;
+        const size_t group = (size_t)forms[i].group, wide = forms[i].dtype == FORE_DTYPE_F32 ? 4 : 2;
+        const size_t record = each == 1 ? wide : 2 + (size_t)each, K = group * (size_t)each * HEADS;
+        const size_t head = each > 1 ? 320 : 32 * wide, weights = 2 * (size_t)bits * group, block = head + (size_t)each * weights;
+        unsigned char q[N * MOST_K], affine[2][N * HEADS * 18], panels[2 * HEADS * (320 + 16 * SUPER)];
+        for (size_t k = 0; k < sizeof q; k++) q[k] = (unsigned char)(k * 37 + (k >> 5));
+        for (size_t k = 0; k < sizeof affine[0]; k++)
+            affine[0][k] = (unsigned char)(k + 1), affine[1][k] = (unsigned char)(k + 101);
+        fore_qweight w = {bits, (int)group, N, (int)K, forms[i].dtype, NULL};
+        size_t size;
+        assert_int_equal(fore_qweight_check(bits, (int)group, N, (int)K, w.dtype, &size, NULL), FORE_OK);
+        assert_int_equal(size, 2 * HEADS * block);
+        assert_int_equal(fore_qweight_bytes(&w), size);
+        assert_int_equal(fore_qweight_stored_affine(&w), N * HEADS * record);
         memset(panels, 0xa5, sizeof panels);
         fore_qweight_pack(&w, panels, q, affine[0], affine[1]);
         w.panels = panels;
         for (size_t p = 0; p < 2; p++)
-            for (size_t g = 0; g < 2; g++)
+            for (size_t h = 0; h < HEADS; h++)
                 for (size_t lane = 0; lane < 16; lane++) {
-                    const unsigned char *b = panels + (p * 2 + g) * block;
-                    size_t n = 16 * p + lane;
-                    for (size_t part = 0; part < 4; part++) {
-                        unsigned want = n < N ? affine[part / 2][(n * 2 + g) * 2 + part % 2] : 0;
-                        assert_int_equal(b[part / 2 * 32 + 2 * lane + part % 2], want);
+                    const unsigned char *b = panels + (p * HEADS + h) * block;
+                    size_t n = 16 * p + lane, from = (n * HEADS + h) * record;
+                    for (size_t part = 0; part < 2 * wide; part++) {
+                        unsigned want = n < N ? affine[part / wide][from + part % wide] : 0;
+                        assert_int_equal(b[part / wide * 16 * wide + wide * lane + part % wide], want);
                     }
-                    for (size_t k = 0; k < GROUP; k++) {
-                        size_t from = n * K + g * GROUP + k;
-                        unsigned want = n >= N ? 0 : bits == 8 ? q[from] : q[from / 2] >> (from % 2 ? 4 : 0) & 15;
-                        unsigned got = bits == 8 ? b[64 + k / 4 * 64 + lane * 4 + k % 4]
-                                                 : b[64 + k / 8 * 64 + lane * 4 + k % 4] >> (k % 8 / 4 ? 4 : 0) & 15;
+                    for (size_t j = 0; each > 1 && j < 256 / 16; j++) {
+                        const unsigned char *small = affine[j < (size_t)each ? 0 : 1] + from + 2 + j % (size_t)each;
+                        assert_int_equal(b[64 + 16 * j + lane], n < N ? *small : 0);
+                    }
+                    for (size_t k = 0; k < group * (size_t)each; k++) {
+                        size_t at = n * K + h * group * (size_t)each + k;
+                        unsigned want = n >= N ? 0 : bits == 8 ? q[at] : q[at / 2] >> (at % 2 ? 4 : 0) & 15;
+                        unsigned got = bits == 8 ? b[head + k / 4 * 64 + lane * 4 + k % 4]
+                                                 : b[head + k / 8 * 64 + lane * 4 + k % 4] >> (k % 8 / 4 ? 4 : 0) & 15;
                         assert_int_equal(got, want);
-                        if (n < N) assert_int_equal(fore_qweight_q(&w, (int)n, (int)(g * GROUP + k)), want);
+                        if (n < N) assert_int_equal(fore_qweight_q(&w, (int)n, (int)(at - n * K)), want);
                     }
                 }
-        for (size_t i = size; i < sizeof panels; i++) assert_int_equal(panels[i], 0xa5);
+        for (size_t k = size; k < sizeof panels; k++) assert_int_equal(panels[k], 0xa5);
+        /* A row of one matrix as another row of a second. */
+        unsigned char copy[sizeof panels];
+        memset(copy, 0xa5, sizeof copy);
+        fore_qweight_copy_row(&w, 17, copy, 4);
+        fore_qweight second = w;
+        second.panels = copy;
+        float row[2][MOST_K];
+        fore_qweight_dequantize(&w, 17, row[0]);
+        fore_qweight_dequantize(&second, 4, row[1]);
+        assert_memory_equal(row[0], row[1], K * sizeof(float));
     }
 }
 
@@ -166,28 +192,33 @@ static void panels_in_shares(void **state) {
     }
 }
 
-/* Dequantising is one fma a weight, also where scale * q alone overflows or is tiny. */
+/* Dequantising is one fma a weight, also where scale * q alone overflows, is tiny, or is not exact. */
 static void dequantises_by_fma(void **state) {
     (void)state;
-    enum { N = 16, K = 128, GROUP = 32 };
+    enum { N = 16, K = 256, LEAST = 16 };
     static const uint16_t halves[] = {0x7f7f, 0xff7f, 0x7f00, 0x0001, 0x8003, 0x0080, 0x3f81,
                                       0xbfff, 0x7bff, 0x0400, 0x8000, 0x7f80, 0x7fc0};
     enum { HALVES = sizeof halves / sizeof *halves };
-    unsigned char q[N * K], scales[N * K / GROUP * 2], biases[sizeof scales], panels[N * K + 4 * 64];
+    static const struct {
+        fore_dtype dtype;
+        int bits, group;
+    } forms[] = {{FORE_DTYPE_BF16, 4, 32}, {FORE_DTYPE_BF16, 8, 32}, {FORE_DTYPE_F16, 4, 32}, {FORE_DTYPE_F16, 8, 32}, {FORE_DTYPE_F32, 4, 32},
+                 {FORE_DTYPE_F32, 8, 16},  {FORE_DTYPE_U8, 4, 32},   {FORE_DTYPE_U8, 8, 32},  {FORE_DTYPE_I8, 8, 16}};
+    unsigned char q[N * K], scales[N * K / LEAST * 4], biases[sizeof scales], panels[K / LEAST * (128 + 16 * LEAST)];
     for (size_t i = 0; i < sizeof q; i++) q[i] = (unsigned char)(i * 29 + (i >> 6));
     for (int round = 0; round < HALVES; round++)
-        for (int form = 0; form < 4; form++) {
+        for (size_t form = 0; form < sizeof forms / sizeof *forms; form++) {
             for (size_t i = 0; i < sizeof scales / 2; i++) {
                 uint16_t a = halves[i % HALVES], b = halves[(i + (size_t)round) % HALVES] ^ 0x8000;
                 memcpy(scales + 2 * i, &a, 2), memcpy(biases + 2 * i, &b, 2);
             }
-            fore_qweight w = {form & 1 ? 4 : 8, GROUP, N, K, form & 2 ? FORE_DTYPE_F16 : FORE_DTYPE_BF16, panels};
+            fore_qweight w = {forms[form].bits, forms[form].group, N, K, forms[form].dtype, panels};
             fore_qweight_pack(&w, panels, q, scales, biases);
             for (int n = 0; n < N; n++) {
                 float row[K], scale, bias;
                 fore_qweight_dequantize(&w, n, row);
                 for (int k = 0; k < K; k++) {
-                    fore_qweight_affine(&w, n, k / GROUP, &scale, &bias);
+                    fore_qweight_affine(&w, n, k / w.group, &scale, &bias);
                     float want = fmaf(scale, (float)fore_qweight_q(&w, n, k), bias);
                     if (isnan(want))
                         assert_true(isnan(row[k]));
@@ -196,6 +227,40 @@ static void dequantises_by_fma(void **state) {
                 }
             }
         }
+}
+
+/* Scales that are products, and what dequantising makes of them, by hand. */
+static void products_of_steps(void **state) {
+    (void)state;
+    enum { K = 256 };
+    unsigned char q[K], u[2][2 + 16], panels[320 + 16 * K];
+    memset(u, 0, sizeof u);
+    for (int k = 0; k < K; k++) q[k] = (unsigned char)(k * 7);
+    u[0][1] = 0x38, u[1][1] = 0xb4; /* 0.5 and -0.25 */
+    for (int g = 0; g < 8; g++) u[0][2 + g] = (unsigned char)(250 + g), u[1][2 + g] = (unsigned char)(3 * g);
+    for (int bits = 4; bits <= 8; bits += 4) {
+        fore_qweight w = {bits, 32, 1, K, FORE_DTYPE_U8, panels};
+        fore_qweight_pack(&w, panels, q, u[0], u[1]);
+        float row[K], scale, bias;
+        fore_qweight_dequantize(&w, 0, row);
+        for (int k = 0; k < K; k++) {
+            int v = bits == 8 ? q[k] : q[k / 2] >> k % 2 * 4 & 15;
+            fore_qweight_affine(&w, 0, k / 32, &scale, &bias);
+            assert_true(scale == 0.5f * (float)(unsigned char)(250 + k / 32) && bias == -0.25f * (float)(3 * (k / 32)));
+            assert_true(row[k] == scale * (float)v + bias);
+        }
+    }
+    for (int g = 0; g < 16; g++) u[0][2 + g] = (unsigned char)(g * 16);
+    fore_qweight w = {8, 16, 1, K, FORE_DTYPE_I8, panels};
+    fore_qweight_pack(&w, panels, q, u[0], u[1]);
+    float row[K], scale, bias;
+    fore_qweight_dequantize(&w, 0, row);
+    for (int k = 0; k < K; k++) {
+        int small = k / 16 * 16 - (k / 16 < 8 ? 0 : 256);
+        fore_qweight_affine(&w, 0, k / 16, &scale, &bias);
+        assert_true(scale == 0.5f * (float)small && bias == -0.25f * (float)small);
+        assert_true(row[k] == scale * (float)q[k] + bias);
+    }
 }
 
 static void shapes_refused(void **state) {
@@ -207,9 +272,12 @@ static void shapes_refused(void **state) {
         fore_status status;
         const char *says;
     } bad[] = {{3, 64, 4, 64, FORE_DTYPE_BF16, FORE_ERR_UNSUPPORTED, "4 or 8 bits, found 3"},
-               {4, 16, 4, 64, FORE_DTYPE_BF16, FORE_ERR_UNSUPPORTED, "32, 64 or 128, found 16"},
+               {4, 16, 4, 64, FORE_DTYPE_BF16, FORE_ERR_UNSUPPORTED, "with 4 bits in groups of 16"},
                {4, 0, 4, 64, FORE_DTYPE_BF16, FORE_ERR_UNSUPPORTED, "found 0"},
-               {4, 64, 4, 64, FORE_DTYPE_F32, FORE_ERR_UNSUPPORTED, "bf16 or f16"},
+               {4, 64, 4, 64, FORE_DTYPE_I32, FORE_ERR_UNSUPPORTED, "bf16, f16 or f32"},
+               {4, 64, 4, 256, FORE_DTYPE_U8, FORE_ERR_UNSUPPORTED, "with 4 bits in groups of 64"},
+               {8, 32, 4, 256, FORE_DTYPE_I8, FORE_ERR_UNSUPPORTED, "with 8 bits in groups of 32"},
+               {8, 16, 4, 128, FORE_DTYPE_I8, FORE_ERR_UNSUPPORTED, "a multiple of the group 256, found [4, 128]"},
                {4, 64, 4, 96, FORE_DTYPE_BF16, FORE_ERR_UNSUPPORTED, "multiple of the group 64, found [4, 96]"},
                {4, 64, 0, 64, FORE_DTYPE_BF16, FORE_ERR_UNSUPPORTED, "[0, 64]"},
                {8, 64, -5, 64, FORE_DTYPE_F16, FORE_ERR_UNSUPPORTED, "[-5, 64]"},
@@ -250,7 +318,8 @@ static void weights_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follows_the_reference), cmocka_unit_test(panel_bytes),    cmocka_unit_test(panels_in_shares),
-        cmocka_unit_test(dequantises_by_fma),    cmocka_unit_test(shapes_refused), cmocka_unit_test(weights_refused),
+        cmocka_unit_test(dequantises_by_fma),    cmocka_unit_test(products_of_steps), cmocka_unit_test(shapes_refused),
+        cmocka_unit_test(weights_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
