@@ -236,12 +236,12 @@ static void test_widths(void **state) {
     (void)state;
     static const struct {
         const char *module;
-        int bits; /* 0: no group holds it, or not yet with its scales */
+        int bits; /* 0: no group holds it; -1: as panels have it */
     } cases[] = {
         {"int2_True", 2},  {"int3_True", 3},  {"int4_True", 4},  {"int5_True", 6},   {"int6_True", 8}, {"int7_True", 8}, {"int8_True", 8},
         {"int4_wide", 4},  {"int8_tensor", 8}, {"gptq2", -1},    {"gptq4", -1},      {"awq_32", -1},   {"int2_False", -1}, {"int3_False", -1},
         {"int4_False", -1}, {"int5_False", -1}, {"int6_False", -1}, {"int7_False", -1}, {"int8_False", -1}, {"int8_zeros", -1}, {"int4_cut", 0},
-        {"int4_narrow", 0}, {"gptq2_zeros", -1}, {"gptq4_zeros", -1}, {"gptq8_zeros", -1}, {"gptq8", -1},
+        {"int4_narrow", -1}, {"gptq2_zeros", -1}, {"gptq4_zeros", -1}, {"gptq8_zeros", -1}, {"gptq8", -1},
     };
     static const char *const configs[] = {FORMS "int4/config.json", FORMS "gptq/config.json", FORMS "awq/config.json"};
     static const char *const stems[] = {"int", "gptq", "awq"};
@@ -301,6 +301,8 @@ static void widen(const scratch *s, const char *source) {
     make_folder(&exact);
     snprintf(path, sizeof path, "%s/model.safetensors", convert(&exact, source, (fore_convert_options){.exact = true}, NULL));
     if (fore_tensors_open(path, &f, &err)) fail_msg("%s", err.text);
+    cJSON *config = read_json(scratch_path(&exact, "out"), "config.json");
+    const cJSON *block = fore_json_get(config, "quantization");
     const fore_tensor *x;
     for (size_t i = 0; (x = fore_tensors_at(f, i)); i++) {
         if (fore_name_ends_with(x->name, ".scales") || fore_name_ends_with(x->name, ".biases")) continue;
@@ -311,7 +313,8 @@ static void widen(const scratch *s, const char *source) {
             snprintf(module, sizeof module, "%.*s", (int)(strlen(x->name) - strlen(".weight")), x->name);
             snprintf(name, sizeof name, "%s.scales", module);
             const fore_tensor *scales = fore_tensors_get(f, name);
-            size_t K = (size_t)scales->shape[1] * 32; /* every group of the test's sources is */
+            const cJSON *own = fore_json_get(block, module);
+            size_t K = (size_t)scales->shape[1] * (size_t)fore_json_get(own ? own : block, "group_size")->valuedouble;
             int bits;
             rows[count] = read_module(f, module, (size_t)x->shape[0], K, &bits);
             t[count].dtype = "F32";
@@ -320,7 +323,6 @@ static void widen(const scratch *s, const char *source) {
         }
         count++;
     }
-    cJSON *config = read_json(scratch_path(&exact, "out"), "config.json");
     cJSON_DeleteItemFromObjectCaseSensitive(config, "quantization");
     cJSON_DeleteItemFromObjectCaseSensitive(config, "quantization_config");
     char *text = cJSON_Print(config);
