@@ -128,7 +128,7 @@ typedef struct fore_model_info {
     bool tied_embeddings, has_tokenizer, has_template;
     bool has_vision;
     int vision_depth, vision_hidden_size, patch_size, merge_size;
-    double video_fps; /* frames a second that are taken of a video, from min to max of them */
+    double video_fps; /* frames a second that are taken of a video, from min to max of them; 0: all, unless a request says how many */
     int video_min_frames, video_max_frames;
     bool mtp_declared;
     int mtp_layers, mtp_tensors; /* declared layers, and tensors found under the MTP prefixes */
@@ -201,12 +201,12 @@ typedef struct fore_video {
     const void *data;    /* instead of path: its bytes */
     size_t size;
     const char *name;       /* for messages; may be NULL */
-    double sample_fps;      /* frames a second that are taken, evenly; 0: as the checkpoint says (2) */
+    double sample_fps;      /* frames a second that are taken, evenly; 0: as the checkpoint says (2, or all of them) */
     bool every_frame;       /* all of them are taken */
     const float *patches;   /* instead of frames and files: pixel_values_videos [P, 3*2*16*16]; with times [grid[0]] of the temporal */
     int grid[3];            /* patches, which a prompt of ids does without; t, h, w in patches */
 } fore_video;
-FORE_API bool fore_video_files(void); /* whether files can be read */
+FORE_API bool fore_video_files(void); /* whether files can be read; while one is, FFmpeg's log is silent in the whole process */
 
 typedef struct fore_logit_bias {
     int32_t id;

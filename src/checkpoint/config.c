@@ -62,7 +62,10 @@ void fore_config_only(fore_config_part *p, const char *name, const char *fallbac
     if (p->status) return;
     for (int i = 0; accepted[i]; i++)
         if (!strcmp(v, accepted[i])) return;
-    fore_config_keep(p, fore_fail(p->err, FORE_ERR_UNSUPPORTED, "%s \"%s\" is not supported; supported: \"%s\"", name, v, accepted[0]));
+    char all[128];
+    for (size_t i = 0, used = 0; accepted[i] && used < sizeof all; i++)
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s\"%s\"", i ? ", " : "", accepted[i]);
+    fore_config_keep(p, fore_fail(p->err, FORE_ERR_UNSUPPORTED, "%s \"%s\" is not supported; supported: %s", name, v, all));
 }
 
 /* ---- what kind of model ------------------------------------------------------------------------------------------ */

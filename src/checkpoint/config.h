@@ -12,6 +12,17 @@
 #include "base/dtype.h"
 #include "base/error.h"
 
+/* How rope_type "linear" and "yarn" stretch the frequencies, under the names of rope_parameters; factor is 1 without. */
+typedef struct fore_rope_scaling {
+    double factor; /* frequencies are divided by it */
+    bool yarn;     /* those that turn often keep as they are; the rest is for this kind alone */
+    int original_max_position_embeddings;
+    double beta_fast, beta_slow; /* turns within so many positions: above the one kept, below the other divided */
+    bool truncate;               /* the bounds between frequencies are made whole numbers */
+    double attention_factor;     /* of cos and sin; 0: what follows from factor and the next two */
+    double mscale, mscale_all_dim;
+} fore_rope_scaling;
+
 typedef struct fore_text_config {
     int vocab_size, hidden_size, num_hidden_layers;
     int intermediate_size; /* of the dense layers; 0: there are none */
@@ -32,12 +43,13 @@ typedef struct fore_text_config {
     int linear_conv_kernel_dim, linear_key_head_dim, linear_value_head_dim, linear_num_key_heads, linear_num_value_heads;
     bool linear_by_key_head; /* their projections come as in_proj_qkvz and in_proj_ba, rows grouped by key head */
     double rope_theta;
+    fore_rope_scaling rope_scaling;
     int rotary_dim;       /* int(head_dim * partial_rotary_factor), even */
     int mrope_section[3]; /* sums to rotary_dim / 2; without the key: as the reference's default acts on this size; all time
                            * in a family without pictures */
     bool mrope_blocks; /* frequencies follow time, rows, columns in three blocks of these sizes; else interleaved */
     bool tie_word_embeddings; /* of the object that counts: top level for VLM, own level for text-only */
-    int max_position_embeddings;
+    int max_position_embeddings; /* with yarn at least what it stretches to */
     int mtp_num_hidden_layers; /* 0: no head declared */
 } fore_text_config;
 

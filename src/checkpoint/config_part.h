@@ -33,6 +33,7 @@ void fore_config_only(fore_config_part *p, const char *name, const char *fallbac
 /* mtp_num_hidden_layers, or its other name num_nextn_predict_layers; 0 without both. */
 int fore_config_mtp_layers(fore_config_part *p);
 void fore_config_read_text(fore_config_part *p, const fore_family *family, fore_arena *arena, fore_text_config *out);
+void fore_config_read_rope(fore_config_part *p, const fore_family *family, fore_text_config *out); /* after the sizes */
 void fore_config_read_vision(fore_config_part *p, const fore_family *family, fore_arena *arena, fore_vision_config *out);
 
 #endif

@@ -154,74 +154,6 @@ static void read_layers(fore_config_part *p, const fore_family *f, fore_arena *a
     }
 }
 
-/* ---- rotary embedding -------------------------------------------------------------------------------------------- */
-
-static void read_section(fore_config_part *rope, const fore_family *f, int half, int section[3]) {
-    const int *usual = f->mrope_section;
-    const cJSON *list = fore_json_get(rope->object, "mrope_section");
-    int sum = 0, given[3];
-    if (rope->status) return;
-    if (list) {
-        int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0, i = 0;
-        for (const cJSON *c = n == 3 ? list->child : NULL; c; c = c->next) {
-            double v = c->valuedouble;
-            if (!cJSON_IsNumber(c) || v != floor(v) || v < 0 || v > half) break;
-            given[i] = (int)v;
-            sum += given[i++];
-        }
-        fore_config_check(rope, i == 3 && sum == half,
-                          "mrope_section: expected three whole numbers whose sum is half the rotary dimensions");
-        if (!rope->status) memcpy(section, given, sizeof given);
-        return;
-    }
-    if (f->mrope_blocks) {
-        fore_config_check(rope, usual[0] + usual[1] + usual[2] == half, "mrope_section: expected it, for heads of this size have no usual one");
-        memcpy(section, usual, 3 * sizeof *section);
-        return;
-    }
-    /* The reference takes frequency 3i+1 for rows while i < section[1] and 3i+2 for columns while i < section[2], as far
-     * as there are frequencies; time has the rest. */
-    for (int axis = 1; axis < 3; axis++) {
-        int room = (half - axis + 2) / 3;
-        section[axis] = room < usual[axis] ? room : usual[axis];
-    }
-    section[0] = half - section[1] - section[2];
-}
-
-/* A rope_scaling that is not empty replaces rope_parameters, as in the reference; theta and the rotated part are looked up
- * in the text config when the block lacks them. */
-static void read_rope(fore_config_part *p, const fore_family *f, fore_text_config *t) {
-    static const char *const kinds[] = {"default", "mrope", NULL};
-    const char *name = "rope_scaling";
-    const cJSON *block = fore_json_get(p->object, name);
-    if (!block || !cJSON_IsObject(block) || !block->child) {
-        fore_config_check(p, !block || cJSON_IsObject(block) || cJSON_IsFalse(block), "rope_scaling: expected an object");
-        name = "rope_parameters";
-        block = fore_json_get(p->object, name);
-        fore_config_check(p, !block || cJSON_IsObject(block), "rope_parameters: expected an object");
-    }
-    double theta = fore_config_number(p, "rope_theta", f->rope_theta);
-    double part = fore_config_number(p, "partial_rotary_factor", f->partial_rotary_factor);
-    if (p->status) return;
-    fore_config_part rope = {.object = block, .section = name, .what = p->what, .err = p->err};
-    /* "type" is the older spelling. */
-    fore_config_only(&rope, fore_json_get(block, "rope_type") ? "rope_type" : "type", "default", kinds);
-    t->rope_theta = fore_config_number(&rope, "rope_theta", theta);
-    part = fore_config_number(&rope, "partial_rotary_factor", part);
-    fore_config_check(&rope, t->rope_theta > 0, "rope_theta: expected a positive number");
-    fore_config_check(&rope, part > 0 && part <= 1, "partial_rotary_factor: expected a number above 0 and at most 1");
-    if (f->partial_rotary_factor >= 1 && part < 1) /* the reference turns the whole head all the same, others do not */
-        fore_config_refuse(&rope, FORE_ERR_UNSUPPORTED, "partial_rotary_factor below 1 is not supported in this family; supported: 1");
-    if (!rope.status) {
-        t->rotary_dim = (int)(t->head_dim * part);
-        fore_config_check(&rope, t->rotary_dim > 0 && t->rotary_dim % 2 == 0,
-                          "head_dim * partial_rotary_factor: expected an even number");
-    }
-    if (f->mrope) read_section(&rope, f, t->rotary_dim / 2, t->mrope_section);
-    else t->mrope_section[0] = t->rotary_dim / 2; /* the axes of text are equal, so this is plain rope */
-    p->status = rope.status;
-}
-
 void fore_config_read_text(fore_config_part *p, const fore_family *family, fore_arena *arena, fore_text_config *out) {
     refuse_unsupported(p, family);
     read_sizes(p, family, out);
@@ -242,5 +174,5 @@ void fore_config_read_text(fore_config_part *p, const fore_family *family, fore_
     if (family->draft_head) out->mtp_num_hidden_layers = fore_config_mtp_layers(p);
     read_layers(p, family, arena, out);
     read_experts(p, family, arena, out);
-    read_rope(p, family, out);
+    fore_config_read_rope(p, family, out);
 }

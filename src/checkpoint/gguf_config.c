@@ -151,6 +151,11 @@ static void put_rope(builder *b) {
     if (!b->status && type && !(size == 4 && !memcmp(type, "none", 4))) {
         snprintf(name, sizeof name, "%.*s", (int)(size < 31 ? size : 31), type);
         put_text(b, "rope_type", name);
+        static const char *const settings[][2] = {{"rope.scaling.factor", "factor"},
+                                                  {"rope.scaling.original_context_length", "original_max_position_embeddings"},
+                                                  {"rope.scaling.yarn_beta_fast", "beta_fast"},
+                                                  {"rope.scaling.yarn_beta_slow", "beta_slow"}};
+        for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) copy_arch(b, settings[i][0], settings[i][1]);
     }
     const fore_gguf_value *sections = fore_gguf_get(b->file, arch_key(b, key, "rope.dimension_sections"));
     if (!b->status && sections && b->m->family->whole) {

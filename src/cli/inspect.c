@@ -142,9 +142,12 @@ static int print_table(const cli_options *options, const char *dir, const fore_m
     if (info->has_vision)
         add_row(&out, "vision", "%d blocks, hidden %d, patches of %d, merged %d by %d", info->vision_depth,
                 info->vision_hidden_size, info->patch_size, info->merge_size, info->merge_size);
-    if (info->has_vision)
+    const char *files = fore_video_files() ? "through FFmpeg" : "not in this build";
+    if (info->has_vision && info->video_fps > 0)
         add_row(&out, "videos", "%g frames a second, %d to %d frames; files %s", info->video_fps, info->video_min_frames,
-                info->video_max_frames, fore_video_files() ? "through FFmpeg" : "not in this build");
+                info->video_max_frames, files);
+    else if (info->has_vision)
+        add_row(&out, "videos", "every frame, or with --take-fps %d to %d; files %s", info->video_min_frames, info->video_max_frames, files);
     else
         add_row(&out, "vision", "none: text alone");
     add_head(&out, model, info);

@@ -142,16 +142,28 @@ static void note_dtypes(fore_model *m) {
     }
 }
 
+/* Whose settings for pictures and videos the folder's are. */
+static fore_processor_family family_of(const fore_model *m) {
+    const fore_vision_config *v = &m->network.config.vision;
+    fore_processor_family f = {.qwen2_5 = v->tokens_per_second > 0, .patch_size = 16, .temporal_patch_size = 2, .merge_size = 2};
+    if (!m->network.config.has_vision) return f;
+    f.patch_size = v->patch_size;
+    f.temporal_patch_size = v->temporal_patch_size;
+    f.merge_size = v->spatial_merge_size;
+    return f;
+}
+
 /* What sampling begins with and how pictures are cut, where the metadata of GGUF files says it. */
 static fore_status read_settings(fore_model *m, const fore_gguf_model *gguf, fore_error *err) {
+    const fore_processor_family family = family_of(m);
     cJSON *generation = NULL, *processor = NULL;
     fore_status s = fore_gguf_generation_tree(gguf, &generation, err);
     if (!s) s = fore_generation_config_parse(generation, &m->generation, err);
     if (!s) s = fore_gguf_processor_tree(gguf, &processor, err);
-    if (!s) s = fore_processor_parse(processor, &m->processor, err);
+    if (!s) s = fore_processor_parse(processor, &family, &m->processor, err);
     char *path = s ? NULL : fore_path_join(m->dir, "preprocessor_config.json"); /* the files leave the limits of pictures out */
     if (!s && !path) s = fore_fail_nomem(err, "a path");
-    if (!s && fore_file_exists(path)) s = fore_processor_read(m->dir, &m->processor, err);
+    if (!s && fore_file_exists(path)) s = fore_processor_read(m->dir, &family, &m->processor, err);
     free(path);
     if (s) s = fore_fail_prefix(err, s, "%s", m->dir);
     cJSON_Delete(generation);
@@ -178,8 +190,9 @@ static fore_status check_processor(const fore_model *m, fore_error *err) {
     if (p->patch_size == v->patch_size && p->temporal_patch_size == v->temporal_patch_size && p->merge_size == v->spatial_merge_size)
         return FORE_OK;
     return fore_fail(err, FORE_ERR_FORMAT,
-                     "%s: the picture processor's patch, temporal and merge sizes are %d, %d, %d; the vision tower's are %d, %d, %d", m->dir,
-                     p->patch_size, p->temporal_patch_size, p->merge_size, v->patch_size, v->temporal_patch_size, v->spatial_merge_size);
+                     "%s: the picture processor's patch, temporal and merge sizes are %d, %d, %d; the vision tower's are %d, %d, %d; give the "
+                     "folder the preprocessor_config.json of the model that the tower is from (without one, its published values are used)",
+                     m->dir, p->patch_size, p->temporal_patch_size, p->merge_size, v->patch_size, v->temporal_patch_size, v->spatial_merge_size);
 }
 
 /* The draft head, unless the caller does not want it. */
@@ -263,9 +276,10 @@ fore_status fore_model_open(const char *dir, const fore_model_options *options, 
         s = fore_fail(err, FORE_ERR_CANCELLED, "cancelled while loading");
     if (!s) s = is_gguf ? read_settings(m, load.gguf, err) : fore_generation_config_read(dir, &m->generation, err);
     if (!s) s = load_text(m, load.gguf, err);
-    if (!s && !is_gguf) s = fore_processor_read(dir, &m->processor, err);
+    const fore_processor_family family = family_of(m);
+    if (!s && !is_gguf) s = fore_processor_read(dir, &family, &m->processor, err);
     fore_gguf_model_close(load.gguf);
-    if (!s) s = fore_video_processor_read(dir, &m->video_processor, err);
+    if (!s) s = fore_video_processor_read(dir, &family, &m->video_processor, err);
     if (!s && is_gguf) cut_alike(m);
     if (!s) s = check_processor(m, err);
     if (!s) {
@@ -379,7 +393,7 @@ void fore_model_get_info(const fore_model *m, fore_model_info *out) {
         out->vision_hidden_size = c->vision.hidden_size;
         out->patch_size = c->vision.patch_size;
         out->merge_size = c->vision.spatial_merge_size;
-        out->video_fps = m->video_processor.fps;
+        out->video_fps = m->video_processor.samples ? m->video_processor.fps : 0;
         out->video_min_frames = m->video_processor.min_frames;
         out->video_max_frames = m->video_processor.max_frames;
     }

@@ -85,23 +85,6 @@ static const char *word(const fore_model *m, int32_t id, size_t *size) {
     return id < 0 ? NULL : fore_tokenizer_piece(m->tokenizer, id, size);
 }
 
-/* The text with a pad for each temporal patch where it has one for each video: what families with absolute time read. */
-static fore_status repeat_pads(const char *text, size_t size, const char *pad, size_t pad_size, const fore_video_times *times, size_t videos,
-                               fore_buf *out, fore_error *err) {
-    const char *end = text + size, *at;
-    size_t found = 0, video = 0;
-    for (const char *p = text; pad_size && (at = memmem(p, (size_t)(end - p), pad, pad_size)); p = at + pad_size) found++;
-    fore_status s = FORE_OK;
-    while (!s && found && found == videos && (at = memmem(text, (size_t)(end - text), pad, pad_size))) {
-        s = fore_buf_append(out, text, (size_t)(at - text));
-        for (size_t i = 0; i < times[video].count && !s; i++) s = fore_buf_append(out, pad, pad_size);
-        text = at + pad_size;
-        video++;
-    }
-    if (!s) s = fore_buf_append(out, text, (size_t)(end - text));
-    return s ? fore_fail_nomem(err, "the expanded prompt") : FORE_OK;
-}
-
 /* The text with the times and pads of the request's videos; *size as well. times: of each video. */
 static fore_status place_videos(const fore_model *m, const fore_request *r, const fore_video_times *times, const char *text, size_t *size,
                                 size_t tokens, fore_buf *out, fore_error *err) {
@@ -112,9 +95,9 @@ static fore_status place_videos(const fore_model *m, const fore_request *r, cons
     w.end = word(m, c->vision_end_token_id, &w.end_size);
     if (!w.start || !w.pad || !w.end)
         return fore_fail(err, FORE_ERR_UNSUPPORTED, "%s: its tokenizer has no tokens for videos", m->dir);
-    fore_status s = c->vision.tokens_per_second
-                        ? repeat_pads(text, *size, w.pad, w.pad_size, times, r->video_count, out, err)
-                        : fore_prompt_expand_videos(text, *size, &w, times, r->video_count, tokens, r->nested_videos, out, err);
+    fore_video_layout layout = r->nested_videos ? FORE_LAYOUT_NESTED : FORE_LAYOUT_FLAT;
+    if (c->vision.tokens_per_second) layout = FORE_LAYOUT_BLOCK;
+    fore_status s = fore_prompt_expand_videos(text, *size, &w, times, r->video_count, tokens, layout, out, err);
     if (!s) *size = out->size;
     return s;
 }
@@ -212,11 +195,16 @@ static fore_status measure_image(const fore_model *m, const fore_request *r, siz
 static fore_status check_video_processor(const fore_model *m, fore_error *err) {
     const fore_vision_config *v = &m->network.config.vision;
     const fore_processor *p = &m->video_processor.frame;
+    if (m->video_processor.kind == FORE_VIDEO_UNKNOWN)
+        return fore_fail(err, FORE_ERR_UNSUPPORTED,
+                         "%s: its videos are taken by a %s, which is not supported; supported: Qwen2VLVideoProcessor, Qwen3VLVideoProcessor",
+                         m->dir, m->video_processor.class_name);
     if (p->patch_size == v->patch_size && p->temporal_patch_size == v->temporal_patch_size && p->merge_size == v->spatial_merge_size)
         return FORE_OK;
     return fore_fail(err, FORE_ERR_FORMAT,
-                     "%s: the video processor's patch, temporal and merge sizes are %d, %d, %d; the vision tower's are %d, %d, %d", m->dir,
-                     p->patch_size, p->temporal_patch_size, p->merge_size, v->patch_size, v->temporal_patch_size, v->spatial_merge_size);
+                     "%s: the video processor's patch, temporal and merge sizes are %d, %d, %d; the vision tower's are %d, %d, %d; give the "
+                     "folder the video_preprocessor_config.json of the model that the tower is from",
+                     m->dir, p->patch_size, p->temporal_patch_size, p->merge_size, v->patch_size, v->temporal_patch_size, v->spatial_merge_size);
 }
 
 /* The videos of a request, sampled, and what is known of their temporal patches. */
@@ -250,10 +238,11 @@ static fore_status check_patches(const fore_model *m, const fore_request *r, siz
     return FORE_OK;
 }
 
-/* Positions from one temporal patch of video i to the next, where time is absolute; without times a patch has a second. */
-static float interval_of(const fore_model *m, const fore_video *v, const fore_video_times *times) {
+/* Positions from one temporal patch of a video to the next, where time is absolute; given as patches without times, each has a second. */
+static float interval_of(const fore_model *m, const fore_video *v, const fore_frames *frames, const fore_video_times *times) {
     size_t n = times->count;
-    double seconds = v->times && n > 1 ? (times->seconds[n - 1] - times->seconds[0]) / (double)(n - 1) : 1;
+    double seconds = v->patches ? 1 : frames->patch_seconds;
+    if (v->patches && v->times && n > 1) seconds = (times->seconds[n - 1] - times->seconds[0]) / (double)(n - 1);
     return (float)m->network.config.vision.tokens_per_second * (float)seconds;
 }
 
@@ -265,13 +254,14 @@ static void digest_pace(float interval, const int grid[3], uint8_t digest[FORE_D
 }
 
 /* Takes the frames of video i, or its patches; adds its steps. */
-static fore_status measure_video(const fore_model *m, const fore_request *r, size_t i, fore_prepared *out, clips *c, fore_error *err) {
+static fore_status measure_video(const fore_model *m, const fore_request *r, size_t i, size_t limit, fore_prepared *out, clips *c,
+                                 fore_error *err) {
     const fore_video *v = &r->videos[i];
     const fore_video_processor *p = &m->video_processor;
     fore_frames *f = &out->videos[i];
     char spare[32];
-    fore_status s = v->patches ? check_patches(m, r, i, err)
-                               : fore_frames_take(p, v, name_of(v->name ? v->name : v->path, "video", i, spare), &r->limits, r->progress, r->user, f, err);
+    const char *name = name_of(v->name ? v->name : v->path, "video", i, spare);
+    fore_status s = v->patches ? check_patches(m, r, i, err) : fore_frames_take(p, v, name, &r->limits, limit, r->progress, r->user, f, err);
     if (s) return s;
     size_t count = v->patches ? (size_t)v->grid[0] : fore_video_steps(p, f->count);
     double *seconds = calloc(count, sizeof *seconds);
@@ -293,7 +283,7 @@ static fore_status measure_video(const fore_model *m, const fore_request *r, siz
         size_t patches = (size_t)to->grid[1] * (size_t)to->grid[2], floats = patches * (size_t)m->network.tower.patch_embed.K;
         if (v->patches) fore_patches_digest(v->patches + step * floats, floats, to->grid, to->digest);
         else fore_frames_digest(f, step * temporal, temporal, to->digest);
-        if (m->network.config.vision.tokens_per_second) digest_pace(interval_of(m, v, &c->times[i]), to->grid, to->digest);
+        if (m->network.config.vision.tokens_per_second) digest_pace(interval_of(m, v, f, &c->times[i]), to->grid, to->digest);
         pads[c->count++] = patches / (merge * merge);
         c->tokens += patches / (merge * merge);
     }
@@ -341,11 +331,6 @@ static fore_status check_images(const fore_model *m, const fore_request *r, fore
                          "tower that was trained with this text model", m->dir,
                          r->image_count ? r->image_count : r->video_count, r->image_count ? "picture" : "video",
                          (r->image_count ? r->image_count : r->video_count) == 1 ? " was" : "s were");
-    for (size_t i = 0; i < r->video_count && m->network.config.vision.tokens_per_second; i++)
-        if (!r->videos[i].patches)
-            return fore_fail(err, FORE_ERR_UNSUPPORTED,
-                             "%s: videos as frames and files are not supported for model_type %s; give the frames as pictures, or the video as patches",
-                             m->dir, m->network.config.model_type);
     if (r->limits.image_count > 0 && r->image_count > (size_t)r->limits.image_count)
         return fore_fail(err, FORE_ERR_LIMIT, "request: %zu pictures, the limit is %d", r->image_count, r->limits.image_count);
     return FORE_OK;
@@ -375,8 +360,10 @@ static fore_status place_images(const fore_model *m, const fore_request *r, fore
         out->pads[k] = pads;
         out->starts[k] = i;
         out->origins[k] = from->origin;
-        if (out->times && video)
-            out->times[k] = (fore_mrope_time){true, (int)from->origin.step, interval_of(m, &r->videos[from->origin.index], &c->times[from->origin.index])};
+        if (out->times && video) {
+            size_t v = from->origin.index;
+            out->times[k] = (fore_mrope_time){true, (int)from->origin.step, interval_of(m, &r->videos[v], &out->videos[v], &c->times[v])};
+        }
         *(video ? &out->video_pads : &out->picture_pads) += pads;
         i += pads - 1;
     }
@@ -414,7 +401,7 @@ fore_status fore_prepare(const fore_model *m, const fore_request *r, size_t limi
     if (!c.times || !seen || !pads || !out->videos) s = fore_fail_nomem(err, "the pictures' table");
     for (size_t i = 0; i < r->image_count && !s; i++) s = measure_image(m, r, i, &seen[i], &pads[i], err);
     if (!s && r->video_count) s = check_video_processor(m, err);
-    for (size_t i = 0; i < r->video_count && !s; i++) s = measure_video(m, r, i, out, &c, err);
+    for (size_t i = 0; i < r->video_count && !s; i++) s = measure_video(m, r, i, limit, out, &c, err);
     if (!s) s = expand(m, r, limit, pads, &c, out, err);
     if (!s) s = place_images(m, r, out, seen, pads, &c, err);
     clips_free(&c, r->video_count);

@@ -108,7 +108,7 @@ static fore_status check_processor(graft *g) {
     if (!plain && !whole)
         return fore_fail(g->err, FORE_ERR_INVALID, "%s: neither %s nor an image_processor in %s, which say how pictures are cut for its "
                          "tower; give a source that has them", dir, processor_names[0], processor_names[2]);
-    s = fore_processor_read(dir, &p, g->err);
+    s = fore_processor_read(dir, NULL, &p, g->err);
     if (!s && (p.patch_size != v->patch_size || p.temporal_patch_size != v->temporal_patch_size || p.merge_size != v->spatial_merge_size))
         s = fore_fail(g->err, FORE_ERR_FORMAT, "%s: the picture processor's patch, temporal and merge sizes are %d, %d, %d; the vision "
                       "tower's are %d, %d, %d", dir, p.patch_size, p.temporal_patch_size, p.merge_size, v->patch_size,

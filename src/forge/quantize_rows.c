@@ -62,8 +62,8 @@ void fore_rows_free(fore_rows *rows) {
 
 /* ---- integers ---------------------------------------------------------------------------------------------------- */
 
-/* Rows of the matrix, from n on, as its form has them. */
-static const char *read_integers(const fore_form_matrix *m, uint64_t n, uint64_t count, const fore_form_rows *to) {
+/* Rows of the matrix, from n on, as its form has them: integers, or floats to q. */
+static const char *read_rows(const fore_form_matrix *m, uint64_t n, uint64_t count, const fore_form_rows *to) {
     if (!fore_seen_is_mlx(m)) return m->form->write(m, (size_t)n, (size_t)count, to);
     memcpy(to->q, m->part[0]->data + n * q_row(m), (size_t)count * q_row(m));
     memcpy(to->scales, m->part[1]->data + n * affine_row(m), (size_t)count * affine_row(m));
@@ -115,7 +115,7 @@ const char *fore_rows_stored(const fore_rows *rows, const fore_quantize_job *j, 
     const bool narrow = m->bits != j->bits, product = is_product(m);
     const fore_form_rows room = {narrow ? rows->q + at * q_row(m) : to->q, product ? rows->scales + at * affine_row(m) : to->scales,
                                  product ? rows->biases + at * affine_row(m) : to->biases};
-    const char *problem = read_integers(m, p->row + r, count, &room);
+    const char *problem = read_rows(m, p->row + r, count, &room);
     if (problem) return problem;
     for (size_t g = 0; product && g < count * (m->K / (size_t)m->group); g++) {
         float affine[2];
@@ -158,7 +158,7 @@ static const char *turn(const fore_rows *rows, const fore_quantize_job *j, const
     const unsigned char *matrix = p->form ? rows->whole : p->from->data + p->skip * size;
     if (p->form) {
         const fore_form_rows all = {.q = rows->whole};
-        const char *problem = p->form->form->write(p->form, (size_t)(p->skip / p->across), (size_t)j->K, &all);
+        const char *problem = read_rows(p->form, p->skip / p->across, j->K, &all);
         if (problem) return problem;
     }
     const unsigned char *from = matrix + (p->row + r) * size;
@@ -173,9 +173,9 @@ const char *fore_rows_floats(const fore_rows *rows, const fore_quantize_job *j, 
     unsigned char *to = rows->floats + at * j->K * fore_dtype_size(p->from->dtype);
     if (p->across) return turn(rows, j, p, r, count, to);
     const fore_form_rows floats = {.q = to};
-    if (!m->bits) return m->form->write(m, (size_t)(p->row + r), (size_t)count, &floats);
+    if (!m->bits) return read_rows(m, p->row + r, count, &floats);
     const fore_form_rows room = {rows->q + at * q_row(m), rows->scales + at * affine_row(m), rows->biases + at * affine_row(m)};
-    const char *problem = read_integers(m, p->row + r, count, &room);
+    const char *problem = read_rows(m, p->row + r, count, &room);
     if (problem) return problem;
     return widen(m, (size_t)count, &room, (float *)(void *)to) ? NULL : "a scale or a bias is not finite";
 }

@@ -29,12 +29,18 @@ typedef struct fore_processor {
     double rescale_factor;
     bool do_resize, do_rescale, do_normalize;
 } fore_processor;
-/* Class defaults of Qwen2VLImageProcessor for missing keys. A folder with neither file gets the values of the published
- * Qwen3.5 file (patch 16, mean and std 0.5, 65536..16777216). */
-fore_status fore_processor_read(const char *dir, fore_processor *out, fore_error *err);
+/* Whose settings they are, for what a folder leaves out. */
+typedef struct fore_processor_family {
+    bool qwen2_5;                                    /* Qwen2.5-VL; else Qwen3-VL and Qwen3.5 */
+    int patch_size, temporal_patch_size, merge_size; /* of the vision tower */
+} fore_processor_family;
+/* Class defaults of Qwen2VLImageProcessor for missing keys. A folder with neither file gets the family's tower sizes and what its
+ * published files say: Qwen2.5-VL the class's mean and std and 3136..12845056; the others mean and std 0.5 and 65536..16777216 (NULL:
+ * these, with patches of 16). */
+fore_status fore_processor_read(const char *dir, const fore_processor_family *family, fore_processor *out, fore_error *err);
 
 /* The same from a parsed file; NULL: there is none. */
-fore_status fore_processor_parse(const cJSON *settings, fore_processor *out, fore_error *err);
+fore_status fore_processor_parse(const cJSON *settings, const fore_processor_family *family, fore_processor *out, fore_error *err);
 
 /* Target size for height x width: multiples of factor, area within [min,max]; ratio above 200 is FORE_ERR_LIMIT. */
 fore_status fore_smart_resize(int height, int width, int factor, int64_t min_pixels, int64_t max_pixels, int *out_height,

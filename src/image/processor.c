@@ -1,8 +1,10 @@
-/* Reads the image processor's settings. A key that is missing from a file takes the default of the reference class
- * (Qwen2VLImageProcessor: patches of 14, CLIP's mean and std, 3136 to 1003520 pixels), which is not what the published
+/* Reads the settings of the picture and the video processor. A key that is missing from a file takes the default of the reference
+ * class (Qwen2VLImageProcessor: patches of 14, CLIP's mean and std, 3136 to 1003520 pixels), which is not what the published
  * files say: a file that names only some keys means the class's values for the others. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -24,19 +26,23 @@ static const fore_processor CLASS = {
     .do_normalize = true,
 };
 
-static const fore_processor PUBLISHED = {
-    .patch_size = 16,
-    .temporal_patch_size = 2,
-    .merge_size = 2,
-    .min_pixels = 65536,
-    .max_pixels = 16777216,
-    .mean = {0.5f, 0.5f, 0.5f},
-    .std = {0.5f, 0.5f, 0.5f},
-    .rescale_factor = 1.0 / 255,
-    .do_resize = true,
-    .do_rescale = true,
-    .do_normalize = true,
-};
+/* What the published files of a family say. */
+static fore_processor published(const fore_processor_family *family) {
+    fore_processor p = CLASS;
+    if (family && family->qwen2_5) {
+        p.max_pixels = 12845056;
+    } else {
+        p.patch_size = 16;
+        p.min_pixels = 65536;
+        p.max_pixels = 16777216;
+        for (int c = 0; c < 3; c++) p.mean[c] = p.std[c] = 0.5f;
+    }
+    if (!family) return p;
+    p.patch_size = family->patch_size;
+    p.temporal_patch_size = family->temporal_patch_size;
+    p.merge_size = family->merge_size;
+    return p;
+}
 
 static fore_status read_int(const cJSON *json, const char *key, int high, int *value, fore_error *err) {
     int64_t v;
@@ -129,16 +135,16 @@ static fore_status read_file(const char *dir, const char *file, cJSON **out, for
     return s;
 }
 
-fore_status fore_processor_parse(const cJSON *settings, fore_processor *out, fore_error *err) {
+fore_status fore_processor_parse(const cJSON *settings, const fore_processor_family *family, fore_processor *out, fore_error *err) {
     fore_processor p = CLASS;
-    *out = PUBLISHED;
+    *out = published(family);
     fore_status s = settings ? read_settings(settings, false, &p, err) : FORE_OK;
     if (!s && settings) *out = p;
     return s;
 }
 
-fore_status fore_processor_read(const char *dir, fore_processor *out, fore_error *err) {
-    *out = PUBLISHED;
+fore_status fore_processor_read(const char *dir, const fore_processor_family *family, fore_processor *out, fore_error *err) {
+    *out = published(family);
     const char *file = "processor_config.json";
     cJSON *tree = NULL;
     fore_status s = read_file(dir, file, &tree, err);
@@ -152,59 +158,94 @@ fore_status fore_processor_read(const char *dir, fore_processor *out, fore_error
         settings = tree;
     }
     if (settings) {
-        s = fore_processor_parse(settings, out, err);
+        s = fore_processor_parse(settings, family, out, err);
         if (s) fore_fail_prefix(err, s, "%s/%s", dir, file);
     }
     cJSON_Delete(tree);
     return s;
 }
 
-static const fore_video_processor VIDEO_CLASS = {
-    .frame = {.patch_size = 16,
-              .temporal_patch_size = 2,
-              .merge_size = 2,
-              .min_pixels = 128 * 32 * 32,
-              .max_pixels = 32 * 32 * 768,
-              .mean = {0.5f, 0.5f, 0.5f},
-              .std = {0.5f, 0.5f, 0.5f},
-              .rescale_factor = 1.0 / 255,
-              .do_resize = true,
-              .do_rescale = true,
-              .do_normalize = true},
-    .fps = 2,
-    .min_frames = 4,
-    .max_frames = 768,
-    .frame_tokens = 768,
-};
+/* ---- videos ------------------------------------------------------------------------------------------------------ */
 
-static fore_status read_video_settings(const cJSON *json, fore_video_processor *v, fore_error *err) {
+/* The classes' defaults. */
+static fore_video_processor video_class(fore_video_kind kind) {
+    fore_video_processor v = {.kind = kind, .frame = CLASS, .min_frames = 4, .max_frames = 768};
+    if (kind == FORE_VIDEO_QWEN2) {
+        v.frame.min_pixels = 128 * 28 * 28;
+        v.frame.max_pixels = 28 * 28 * 768;
+        v.max_tokens = 128000;
+        return v;
+    }
+    v.frame.patch_size = 16;
+    v.frame.min_pixels = 128 * 32 * 32;
+    v.frame.max_pixels = 32 * 32 * 768;
+    for (int c = 0; c < 3; c++) v.frame.mean[c] = v.frame.std[c] = 0.5f;
+    v.fps = 2;
+    v.samples = true;
+    v.max_tokens = 768;
+    return v;
+}
+
+static fore_video_kind kind_of(const fore_processor_family *family) {
+    return family && family->qwen2_5 ? FORE_VIDEO_QWEN2 : FORE_VIDEO_QWEN3;
+}
+
+/* What the published files say. Those of Qwen2.5-VL have no settings for videos: the class takes those for pictures. */
+static fore_video_processor video_published(const fore_processor_family *family) {
+    fore_video_processor v = video_class(kind_of(family));
+    v.frame = published(family);
+    if (v.kind == FORE_VIDEO_QWEN3) {
+        v.frame.min_pixels = 4096;
+        v.frame.max_pixels = 25165824;
+    }
+    return v;
+}
+
+/* The class that the settings are for: of a picture's class only the name without "Fast" tells, as in the reference. */
+static fore_status read_kind(const cJSON *json, const fore_processor_family *family, fore_video_processor *v, fore_error *err) {
+    const char *type, *picture;
+    fore_status s = fore_json_string(json, "video_processor_type", NULL, &type, err);
+    if (!s) s = fore_json_string(json, "image_processor_type", NULL, &picture, err);
+    if (s) return s;
+    fore_video_kind kind = kind_of(family);
+    if (type && !strcmp(type, "Qwen2VLVideoProcessor")) kind = FORE_VIDEO_QWEN2;
+    else if (type && !strcmp(type, "Qwen3VLVideoProcessor")) kind = FORE_VIDEO_QWEN3;
+    else if (type) kind = FORE_VIDEO_UNKNOWN;
+    else if (picture && !strcmp(picture, "Qwen2VLImageProcessor")) kind = FORE_VIDEO_QWEN2;
+    *v = video_class(kind);
+    if (kind == FORE_VIDEO_UNKNOWN) snprintf(v->class_name, sizeof v->class_name, "%s", type);
+    return FORE_OK;
+}
+
+static fore_status read_video_settings(const cJSON *json, const fore_processor_family *family, fore_video_processor *v, fore_error *err) {
     enum { FRAMES_MAX = 1 << 20 };
-    fore_status s = read_settings(json, true, &v->frame, err);
+    if (!cJSON_IsObject(json)) return fore_fail(err, FORE_ERR_FORMAT, "expected an object of settings");
+    fore_status s = read_kind(json, family, v, err);
+    if (s || v->kind == FORE_VIDEO_UNKNOWN) return s; /* said when a video comes */
+    s = read_settings(json, v->kind == FORE_VIDEO_QWEN3, &v->frame, err);
     if (!s) s = read_int(json, "min_frames", FRAMES_MAX, &v->min_frames, err);
     if (!s) s = read_int(json, "max_frames", FRAMES_MAX, &v->max_frames, err);
-    if (!s) s = read_int(json, "max_video_tokens", FRAMES_MAX, &v->frame_tokens, err);
+    if (!s) s = read_int(json, "num_frames", FRAMES_MAX, &v->num_frames, err);
+    if (!s) s = read_int(json, "max_video_tokens", FRAMES_MAX, &v->max_tokens, err);
     if (!s) s = fore_json_bool(json, "cap_pixels_per_frame", false, &v->cap_frames, err);
-    if (!s) s = fore_json_bool(json, "do_sample_frames", true, &v->samples, err);
+    if (!s) s = fore_json_bool(json, "do_sample_frames", v->samples, &v->samples, err);
     if (!s) s = fore_json_number(json, "fps", v->fps, &v->fps, err);
-    if (!s && (!isfinite(v->fps) || !(v->fps > 0)))
+    if (!s && fore_json_get(json, "fps") && !(isfinite(v->fps) && v->fps > 0))
         s = fore_fail(err, FORE_ERR_FORMAT, "fps: expected a number above 0, found %g", v->fps);
     return s;
 }
 
-fore_status fore_video_processor_read(const char *dir, fore_video_processor *out, fore_error *err) {
+fore_status fore_video_processor_read(const char *dir, const fore_processor_family *family, fore_video_processor *out, fore_error *err) {
     static const char *const files[] = {"processor_config.json", "video_preprocessor_config.json", "preprocessor_config.json"};
-    *out = VIDEO_CLASS;
-    out->samples = true;
-    out->frame.min_pixels = 4096; /* of the published file */
-    out->frame.max_pixels = 25165824;
+    *out = video_published(family);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         cJSON *tree = NULL;
         fore_status s = read_file(dir, files[i], &tree, err);
         if (s) return s;
         const cJSON *settings = i ? tree : fore_json_get(tree, "video_processor");
         if (settings) {
-            fore_video_processor v = VIDEO_CLASS;
-            s = read_video_settings(settings, &v, err);
+            fore_video_processor v;
+            s = read_video_settings(settings, family, &v, err);
             if (s) fore_fail_prefix(err, s, "%s/%s", dir, files[i]);
             else *out = v;
         }

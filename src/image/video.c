@@ -1,96 +1,8 @@
-/* Sampling, size and times of a video's frames, and the way from what a caller gives to the frames that the model sees; see
- * video.h. */
+/* The way from what a caller gives, pictures or a file, to the frames that the model sees; see video.h. */
 #include "image/video.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
-
-static bool is_rate(double fps) { return isfinite(fps) && fps > 0; }
-
-fore_status fore_video_sample(const fore_video_processor *p, size_t total, double fps, double wanted, size_t **indices, size_t *count,
-                              fore_error *err) {
-    *indices = NULL;
-    *count = 0;
-    if (wanted == 0) wanted = p->fps;
-    if (!total) return fore_fail(err, FORE_ERR_INVALID, "video: it has no frames");
-    if (!is_rate(fps) || !is_rate(wanted))
-        return fore_fail(err, FORE_ERR_INVALID, "video: %g frames a second, of which %g are wanted; expected numbers above 0", fps, wanted);
-    double n = trunc((double)total / fps * wanted);
-    n = fmin(fmin(fmax(n, p->min_frames), p->max_frames), (double)total);
-    size_t taken = (size_t)n;
-    size_t *out = malloc(taken * sizeof *out);
-    if (!out) return fore_fail_nomem(err, "the frames to take");
-    double step = taken > 1 ? (double)(total - 1) / (double)(taken - 1) : 0;
-    for (size_t i = 0; i < taken; i++) out[i] = (size_t)rint((double)i * step); /* halves to the even neighbour */
-    if (taken > 1) out[taken - 1] = total - 1;
-    *indices = out;
-    *count = taken;
-    return FORE_OK;
-}
-
-fore_status fore_video_size(const fore_video_processor *p, size_t frames, int height, int width, const char *name, int *out_height,
-                            int *out_width, fore_error *err) {
-    const double aspect_max = 200;
-    int factor = p->frame.patch_size * p->frame.merge_size, temporal = p->frame.temporal_patch_size;
-    if (height < 1 || width < 1)
-        return fore_fail(err, FORE_ERR_INVALID, "%s: frames of %dx%d pixels", name, width, height);
-    if (!p->frame.do_resize) {
-        if (height % factor || width % factor)
-            return fore_fail(err, FORE_ERR_INVALID,
-                             "%s: frames of %dx%d pixels: the checkpoint's video processor does not resize (do_resize is false), so the "
-                             "sides must be multiples of %d",
-                             name, width, height, factor);
-        *out_height = height;
-        *out_width = width;
-        return FORE_OK;
-    }
-    if (frames < (size_t)temporal)
-        return fore_fail(err, FORE_ERR_INVALID, "%s: a video of %zu frame%s, it needs at least %d; give a single one as a picture", name,
-                         frames, frames == 1 ? "" : "s", temporal);
-    double n = (double)frames, h = height, w = width, low = (double)p->frame.min_pixels, high = (double)p->frame.max_pixels;
-    if (p->cap_frames) {
-        double each = fmax(fmin((double)p->frame_tokens * factor * factor, floor(high / n)), trunc(low * 1.05));
-        high = each * n;
-    }
-    if (height < factor || width < factor) {
-        double scale = fmax(factor / h, factor / w);
-        h = trunc(h * scale);
-        w = trunc(w * scale);
-    }
-    if (fmax(h, w) / fmin(h, w) > aspect_max)
-        return fore_fail(err, FORE_ERR_LIMIT, "%s: frames of %dx%d pixels: one side is more than %g times the other; crop them", name, width,
-                         height, aspect_max);
-    double th = rint(h / factor) * factor, tw = rint(w / factor) * factor, tn = rint(n / temporal) * temporal;
-    if (tn * th * tw > high) {
-        double beta = sqrt(n * h * w / high);
-        th = fmax(factor, floor(h / beta / factor) * factor);
-        tw = fmax(factor, floor(w / beta / factor) * factor);
-    } else if (tn * th * tw < low) {
-        double beta = sqrt(low / (n * h * w));
-        th = ceil(h * beta / factor) * factor;
-        tw = ceil(w * beta / factor) * factor;
-    }
-    if (th < 1 || tw < 1 || th > INT_MAX || tw > INT_MAX)
-        return fore_fail(err, FORE_ERR_LIMIT, "%s: frames of %dx%d pixels would be resized to %.0fx%.0f, which cannot be", name, width, height,
-                         tw, th);
-    *out_height = (int)th;
-    *out_width = (int)tw;
-    return FORE_OK;
-}
-
-size_t fore_video_steps(const fore_video_processor *p, size_t frames) {
-    size_t temporal = (size_t)p->frame.temporal_patch_size;
-    return frames / temporal + (frames % temporal != 0);
-}
-
-void fore_video_step_times(const fore_video_processor *p, const double *times, size_t frames, double *out) {
-    size_t temporal = (size_t)p->frame.temporal_patch_size, steps = fore_video_steps(p, frames);
-    for (size_t i = 0; i < steps; i++) {
-        size_t last = (i + 1) * temporal - 1;
-        out[i] = (times[i * temporal] + times[last < frames ? last : frames - 1]) / 2;
-    }
-}
 
 void fore_frames_free(fore_frames *frames) {
     for (size_t i = 0; i < frames->count; i++) fore_pixels_free(&frames->items[i]);
@@ -104,6 +16,7 @@ typedef struct source {
     const fore_video *video;
     const char *name;
     const fore_limits *limits;
+    size_t tokens;             /* that it may become; 0: any number */
     fore_video_reader *reader; /* NULL: pictures */
     size_t at;                 /* of the reader: its next frame */
     int height, width;         /* of the first frame that was taken */
@@ -127,6 +40,17 @@ static fore_status read_frame(source *s, size_t index, fore_pixels *out, fore_er
     return fore_video_reader_next(s->reader, out, err);
 }
 
+/* What is taken must fit into the context: before all of it is decoded. */
+static fore_status check_tokens(const source *s, const fore_video_processor *p, size_t wanted, fore_error *err) {
+    double side = p->frame.patch_size * p->frame.merge_size, steps = (double)fore_video_steps(p, wanted);
+    double tokens = steps * (s->to_height / side) * (s->to_width / side);
+    if (!s->tokens || tokens <= (double)s->tokens) return FORE_OK;
+    return fore_fail(err, FORE_ERR_LIMIT,
+                     "%s: %zu frames of it, %dx%d pixels each, become %.0f tokens, the context has %zu; take fewer frames (on the command "
+                     "line --take-fps X), give smaller ones, or ask for a larger context",
+                     s->name, wanted, s->to_width, s->to_height, tokens, s->tokens);
+}
+
 /* Adds frame `index` in the tower's size to the `taken` ones. */
 static fore_status add_frame(source *s, const fore_video_processor *p, size_t index, size_t wanted, fore_frames *out, fore_error *err) {
     fore_pixels pixels;
@@ -136,6 +60,7 @@ static fore_status add_frame(source *s, const fore_video_processor *p, size_t in
         s->height = pixels.height;
         s->width = pixels.width;
         st = fore_video_size(p, wanted, s->height, s->width, s->name, &s->to_height, &s->to_width, err);
+        if (!st) st = check_tokens(s, p, wanted, err);
     } else if (pixels.height != s->height || pixels.width != s->width) {
         const char *name = s->reader ? NULL : s->video->frames[index].name;
         st = fore_fail(err, FORE_ERR_INVALID, "%s: frame %zu%s%s has %dx%d pixels, the first one %dx%d; the frames of a video have one size",
@@ -162,8 +87,9 @@ static fore_status check_times(const fore_video *v, const char *name, fore_error
     return FORE_OK;
 }
 
-/* The indices of the frames to take, and the rate that gives their times (0: the caller's times). */
-static fore_status choose(const fore_video_processor *p, source *s, size_t **indices, size_t *count, double *fps, fore_error *err) {
+/* The indices of the frames to take of all, and the rate that gives their times (0: the caller's times). */
+static fore_status choose(const fore_video_processor *p, source *s, size_t **indices, size_t *count, size_t *all, double *fps,
+                          fore_error *err) {
     const fore_video *v = s->video;
     size_t total = v->frame_count;
     fore_status st = FORE_OK;
@@ -172,17 +98,18 @@ static fore_status choose(const fore_video_processor *p, source *s, size_t **ind
         *fps = 0;
         st = check_times(v, s->name, err);
     } else if (v->frames) {
-        if (!is_rate(v->fps))
+        if (!(isfinite(v->fps) && v->fps > 0))
             st = fore_fail(err, FORE_ERR_INVALID, "%s: its frames are given with %g frames a second; expected a number above 0", s->name, v->fps);
     } else {
         st = fore_video_reader_open(v, s->name, s->limits, &s->reader, &total, fps, err);
     }
     if (st) return st;
+    *all = total;
     if (!total) return fore_fail(err, FORE_ERR_INVALID, "%s: a video without frames", s->name);
     if (s->limits->video_frames && total > s->limits->video_frames)
         return fore_fail(err, FORE_ERR_LIMIT, "%s: %zu frames, the limit is %llu; cut it into shorter ones", s->name, total,
                          (unsigned long long)s->limits->video_frames);
-    if (v->every_frame || (v->frames && v->times) || !p->samples) {
+    if (v->every_frame || (v->frames && v->times) || (!p->samples && v->sample_fps == 0)) {
         *indices = malloc(total * sizeof **indices);
         if (!*indices) return fore_fail_nomem(err, "the frames to take");
         for (size_t i = 0; i < total; i++) (*indices)[i] = i;
@@ -193,15 +120,22 @@ static fore_status choose(const fore_video_processor *p, source *s, size_t **ind
     return st ? fore_fail_prefix(err, st, "%s", s->name) : st;
 }
 
+/* Seconds from one temporal patch to the next: by the frames a second that were taken, or on average. */
+static double seconds_of(const fore_video_processor *p, const fore_frames *f, size_t all, double fps) {
+    double temporal = p->frame.temporal_patch_size, count = (double)f->count;
+    if (fps > 0) return temporal / (count / (double)all * fps);
+    return f->count > 1 ? temporal * ((f->times[f->count - 1] - f->times[0]) / (count - 1)) : temporal;
+}
+
 fore_status fore_frames_take(const fore_video_processor *p, const fore_video *video, const char *name, const fore_limits *limits,
-                             fore_progress progress, void *user, fore_frames *out, fore_error *err) {
+                             size_t tokens, fore_progress progress, void *user, fore_frames *out, fore_error *err) {
     *out = (fore_frames){0};
-    source s = {.video = video, .name = name, .limits = limits};
+    source s = {.video = video, .name = name, .limits = limits, .tokens = tokens};
     if (!video->frames && !video->path && !video->data)
         return fore_fail(err, FORE_ERR_INVALID, "%s: it has neither frames nor a file nor patches", name);
-    size_t *indices = NULL, count = 0;
+    size_t *indices = NULL, count = 0, all = 0;
     double fps = 0;
-    fore_status st = choose(p, &s, &indices, &count, &fps, err);
+    fore_status st = choose(p, &s, &indices, &count, &all, &fps, err);
     if (!st) {
         out->items = calloc(count, sizeof *out->items);
         out->times = calloc(count, sizeof *out->times);
@@ -215,5 +149,6 @@ fore_status fore_frames_take(const fore_video_processor *p, const fore_video *vi
     fore_video_reader_close(s.reader);
     free(indices);
     if (st) fore_frames_free(out);
+    else out->patch_seconds = seconds_of(p, out, all, fps);
     return st;
 }

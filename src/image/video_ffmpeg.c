@@ -1,6 +1,8 @@
 /* Video files through FFmpeg's libraries. They are loaded when the first file is opened (they bring some fifty others, which
  * would slow every start of a program that never sees a video), by the version that the headers have; they stay loaded.
- * A file is opened twice: once to count its packets, as what it announces is not always what it holds, and to decode. */
+ * A file is opened twice: once to count its packets, as what it announces is not always what it holds, and to decode.
+ * What is wrong with a file is in the error; FFmpeg's own log would go to standard error. Of its contexts only decoders have a level of
+ * their own, so the process is silenced while a file is open. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +44,7 @@ struct fore_video_reader {
 #define XX(library, name) __typeof__(&name) name;
     FFMPEG_CALLS(XX)
 #undef XX
-    int log_level; /* what the process had */
+    int log_level; /* what the process had; AV_LOG_QUIET: so it wishes, or another open file has seen to it and will set it back */
     const char *name;
     const fore_limits *limits;
     const uint8_t *data; /* the file's bytes, else NULL */
@@ -289,7 +291,7 @@ void fore_video_reader_close(fore_video_reader *r) {
     if (r->frame) r->av_frame_free(&r->frame);
     if (r->scaler) r->sws_freeContext(r->scaler);
     close_input(r);
-    r->av_log_set_level(r->log_level);
+    if (r->log_level != AV_LOG_QUIET) r->av_log_set_level(r->log_level);
     if (r->fd >= 0) close(r->fd);
     unload(r);
     free(r);

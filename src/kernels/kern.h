@@ -148,6 +148,7 @@ float fore_sigmoidf(float x);
 float fore_siluf(float x);
 float fore_softplusf(float x);
 void fore_sincosf(float angle, float *sin, float *cos); /* |angle| < 2^24, within 1 ulp */
+double fore_log(double x);                               /* x > 0; relative error < 1e-15 */
 double fore_pow(double base, double exponent);          /* base > 0; relative error < 1e-15 */
 
 #endif

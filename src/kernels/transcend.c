@@ -126,7 +126,7 @@ void fore_sincosf(float angle, float *sin, float *cos) {
     *cos = (float)((quadrant + 1) & 2 ? -b : b);
 }
 
-/* Unevaluated sums of two doubles, for fore_pow. */
+/* Unevaluated sums of two doubles, for fore_log and fore_pow. */
 typedef struct pair {
     double hi, lo;
 } pair;
@@ -175,6 +175,10 @@ static pair pair_log(double x) {
     sum = (pair){2 * sum.hi, 2 * sum.lo};
     pair whole = pair_mul((pair){e, 0}, (pair){0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56});
     return pair_add(whole, sum);
+}
+
+double fore_log(double x) {
+    return pair_log(x).hi;
 }
 
 double fore_pow(double base, double exponent) {

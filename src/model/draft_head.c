@@ -97,22 +97,13 @@ static void make_panel(void *context, int index, int worker) {
         atomic_store(&j->failed, true);
 }
 
-/* Zeroed memory that is streamed from end to end: in large pages where it is large. */
-static void *new_memory(size_t bytes) {
-    if (bytes < FORE_LARGE_PAGE) return calloc(1, bytes);
-    void *memory = aligned_alloc(FORE_LARGE_PAGE, (bytes + FORE_LARGE_PAGE - 1) / FORE_LARGE_PAGE * FORE_LARGE_PAGE);
-    if (!memory) return NULL;
-    fore_pages_wish_large(memory, bytes);
-    return memset(memory, 0, bytes);
-}
-
 fore_status fore_draft_head_new(const fore_kern *kern, const fore_weight *source, const fore_weight *form, const int32_t *ids, int count,
                                 fore_pool *pool, fore_draft_head *out, fore_error *err) {
     *out = (fore_draft_head){.rows = *form};
     out->rows.N = count;
     size_t bytes = fore_weight_bytes(&out->rows), threads = pool ? (size_t)fore_pool_threads(pool) : 1, V = (size_t)source->N, n = (size_t)count;
     out->bytes = bytes + (n + V) * sizeof(int32_t) + 3 * (size_t)FORE_ARENA_ALIGN;
-    out->memory = new_memory(out->bytes);
+    out->memory = fore_pages_new(out->bytes);
     make_job job = {.kern = kern, .source = source, .rows = &out->rows, .ids = ids};
     job.work_size = (work_bytes(form, PANEL) + FORE_ARENA_ALIGN - 1) / FORE_ARENA_ALIGN * FORE_ARENA_ALIGN;
     job.work = malloc(threads * job.work_size + 1);

@@ -59,7 +59,7 @@ void fore_mtp_forward(const fore_engine *e, const fore_network *network, const f
     size_t cols = (size_t)C;
     assert(T >= 1 && T <= s->rows && T <= scratch->rows && T <= state->capacity - state->length && b->from >= 0 && b->from <= T);
     fore_profile_op(e, FORE_OP_ROPE);
-    fore_rope_text(t, network->inv_freq, b->positions, T, scratch->cos, scratch->sin);
+    fore_rope_text(t, network->inv_freq, network->rope_attention, b->positions, T, scratch->cos, scratch->sin);
     fore_profile_op(e, FORE_OP_JOIN);
     join(e, m, s, b);
     fore_profile_op(e, FORE_OP_NORM);

@@ -105,7 +105,7 @@ bool fore_trunk_forward(const fore_engine *engine, const fore_network *network, 
     fore_pass pass = {engine, t, state, s, T, state->length, 0, b->window};
     assert(!b->window || T <= b->window->rows);
     fore_profile_op(engine, FORE_OP_ROPE);
-    fore_rope_text(t, network->inv_freq, b->positions, T, s->cos, s->sin);
+    fore_rope_text(t, network->inv_freq, network->rope_attention, b->positions, T, s->cos, s->sin);
     fore_profile_op(engine, FORE_OP_NORM);
     memcpy(s->x, b->embeddings, rows * cols * sizeof(float));
     bool normed = false; /* s->h is the layer's input already */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/rope.h"
 #include "checkpoint/gguf_model.h"
 
 static const char *const TEXT_PREFIXES[] = {"model.language_model.", "language_model.model.", "language_model.", "model.", ""};
@@ -179,13 +180,6 @@ static void count_parameters(fore_network *n, uint64_t quantised) {
     n->active_parameters = n->text_parameters - idle;
 }
 
-/* inv_freq[i] = theta^(-2i/dim), computed in double and rounded once. */
-static const float *make_inv_freq(fore_arena *arena, double theta, int dim, int count) {
-    float *f = fore_arena_alloc(arena, (size_t)count, sizeof *f);
-    for (int i = 0; f && i < count; i++) f[i] = (float)(1.0 / fore_pow(theta, 2.0 * i / dim));
-    return f;
-}
-
 fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore_load *load, fore_network *out, fore_error *err) {
     *out = (fore_network){.kern = kern};
     fore_gguf_model *gguf = load ? load->gguf : NULL;
@@ -196,8 +190,10 @@ fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore
     uint64_t text = out->panels.parameters;
     if (!s) {
         const fore_text_config *t = &out->config.text;
-        out->inv_freq = make_inv_freq(&out->arena, t->rope_theta, t->rotary_dim, t->rotary_dim / 2);
-        if (!out->inv_freq) s = fore_fail_nomem(err, "rope frequencies");
+        float *inv_freq = fore_arena_alloc(&out->arena, (size_t)t->rotary_dim / 2, sizeof *inv_freq);
+        if (inv_freq) out->rope_attention = fore_rope_text_frequencies(t, inv_freq);
+        out->inv_freq = inv_freq;
+        if (!inv_freq) s = fore_fail_nomem(err, "rope frequencies");
     }
     if (!s && out->config.has_vision) {
         const char *prefix = fore_tower_prefix(out->store);
@@ -211,8 +207,10 @@ fore_status fore_network_open(const char *dir, const fore_kern *kern, const fore
     if (!s && out->config.has_vision) {
         const fore_vision_config *v = &out->config.vision;
         int head_dim = v->hidden_size / v->num_heads;
-        out->vision_inv_freq = make_inv_freq(&out->arena, v->rope_theta, head_dim / 2, head_dim / 4);
-        if (!out->vision_inv_freq) s = fore_fail_nomem(err, "rope frequencies");
+        float *inv_freq = fore_arena_alloc(&out->arena, (size_t)head_dim / 4, sizeof *inv_freq);
+        if (inv_freq) fore_rope_patch_frequencies(v->rope_theta, head_dim / 2, inv_freq);
+        out->vision_inv_freq = inv_freq;
+        if (!inv_freq) s = fore_fail_nomem(err, "rope frequencies");
     }
     if (!s) s = fore_panels_make(&out->panels, out->store, load, err);
     if (s) {

@@ -82,6 +82,7 @@ typedef struct fore_network {
     fore_layer *layers;  /* [num_hidden_layers] */
     fore_tower tower;    /* when config.has_vision */
     const float *inv_freq;        /* [rotary_dim/2] */
+    float rope_attention;         /* what cos and sin of text are multiplied by */
     const float *vision_inv_freq; /* [head_dim/4] of the tower */
     uint64_t text_parameters, vision_parameters, mtp_parameters;
     uint64_t active_parameters; /* of text_parameters: what one token's pass reads; all of a dense model's */

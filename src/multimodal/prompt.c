@@ -57,13 +57,13 @@ static fore_status put_time(fore_buf *out, double seconds) {
     return s ? s : fore_buf_puts(out, " seconds>");
 }
 
-static fore_status put_video(fore_buf *out, const fore_video_words *w, const fore_video_times *video) {
+static fore_status put_video(fore_buf *out, const fore_video_words *w, const fore_video_times *video, bool pads_alone) {
     fore_status s = FORE_OK;
     for (size_t i = 0; i < video->count && !s; i++) {
-        s = put_time(out, video->seconds[i]);
-        if (!s) s = fore_buf_append(out, w->start, w->start_size);
+        if (!pads_alone) s = put_time(out, video->seconds[i]);
+        if (!s && !pads_alone) s = fore_buf_append(out, w->start, w->start_size);
         if (!s) s = fore_buf_append(out, w->pad, w->pad_size);
-        if (!s) s = fore_buf_append(out, w->end, w->end_size);
+        if (!s && !pads_alone) s = fore_buf_append(out, w->end, w->end_size);
     }
     return s;
 }
@@ -73,7 +73,7 @@ static const char *find(const char *at, const char *end, const char *word, size_
 }
 
 fore_status fore_prompt_expand_videos(const char *text, size_t size, const fore_video_words *w, const fore_video_times *videos,
-                                      size_t video_count, size_t tokens, bool nested, fore_buf *out, fore_error *err) {
+                                      size_t video_count, size_t tokens, fore_video_layout layout, fore_buf *out, fore_error *err) {
     const char *end = text + size;
     size_t found = 0, steps = 0;
     for (const char *p = text; (p = find(p, end, w->pad, w->pad_size)); p += w->pad_size) found++;
@@ -88,12 +88,12 @@ fore_status fore_prompt_expand_videos(const char *text, size_t size, const fore_
         const char *before = p, *after = p + w->pad_size;
         bool opened = (size_t)(p - text) >= w->start_size && memcmp(p - w->start_size, w->start, w->start_size) == 0;
         bool closed = (size_t)(end - after) >= w->end_size && memcmp(after, w->end, w->end_size) == 0;
-        if (!nested && opened && closed) {
+        if (layout == FORE_LAYOUT_FLAT && opened && closed) {
             before -= w->start_size;
             after += w->end_size;
         }
         s = fore_buf_append(out, text, (size_t)(before - text));
-        if (!s) s = put_video(out, w, &videos[video]);
+        if (!s) s = put_video(out, w, &videos[video], layout == FORE_LAYOUT_BLOCK);
         text = after;
     }
     if (!s) s = fore_buf_append(out, text, (size_t)(end - text));

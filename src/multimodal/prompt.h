@@ -1,5 +1,6 @@
 /* Prompt expansion: one image pad in the rendered prompt becomes one pad per merged patch of its picture; one video pad becomes,
- * for each temporal patch, the time and its pads. Reference: transformers processing_qwen3_vl.py, replace_video_token. */
+ * for each temporal patch, its pads, with the time before them where the family reads it in words. Reference: transformers
+ * processing_qwen3_vl.py and processing_qwen2_5_vl.py, replace_video_token. */
 #ifndef FORE_MULTIMODAL_PROMPT_H
 #define FORE_MULTIMODAL_PROMPT_H
 
@@ -34,11 +35,18 @@ typedef struct fore_video_times {
     size_t count;
 } fore_video_times;
 
-/* Appends `text` to out with the i-th video pad replaced by "<T seconds>", start, pad, end for each of the times of video i (one pad
- * a temporal patch: fore_prompt_expand does the rest). The start and end around the pad in the text go, as the models were
- * trained; nested: they stay around it all, as transformers has it since 5. A text with as many pads as there are temporal
+/* What a video pad becomes. */
+typedef enum fore_video_layout {
+    FORE_LAYOUT_FLAT,   /* "<T seconds>", start, pad, end a temporal patch, without the start and end around the pad in the text, as the
+                           models were trained */
+    FORE_LAYOUT_NESTED, /* with them around it all, as transformers has it since 5 */
+    FORE_LAYOUT_BLOCK   /* the pads alone, within the text's start and end: families with absolute time */
+} fore_video_layout;
+
+/* Appends `text` to out with the i-th video pad replaced by the words of each of the times of video i (one pad
+ * a temporal patch: fore_prompt_expand does the rest). A text with as many pads as there are temporal
  * patches, or tokens of them, is taken as it is; else FORE_ERR_INVALID with both counts. */
 fore_status fore_prompt_expand_videos(const char *text, size_t size, const fore_video_words *words, const fore_video_times *videos,
-                                      size_t video_count, size_t tokens, bool nested, fore_buf *out, fore_error *err);
+                                      size_t video_count, size_t tokens, fore_video_layout layout, fore_buf *out, fore_error *err);
 
 #endif

@@ -6,10 +6,11 @@ import subprocess
 import tempfile
 import zlib
 
-from support import case, finish, run, run_json
+from support import BUILD, case, finish, run, run_json
 
 ASK = ("--draft-depth", "2", "-n", "12", "--ignore-eos", "--json")
 CLIP = "tests/samples/clip.mp4"
+QWEN2_5 = os.path.join(BUILD, "data", "qwen2_5_video", "clips")
 FILES = run_json("inspect", "models/tiny", "--json")["video_files"]
 folder = tempfile.mkdtemp()
 
@@ -147,6 +148,26 @@ def chatted():
     return code == 0 and err.count(b"video ") >= 2 and b"reused" in err, err
 
 
+def in_one_block():
+    """Qwen2.5-VL takes every frame of a video unless told how many, in one block of pads"""
+    seen = []
+    for more in ((), ("--take-fps", "4"), ("--take-fps", "4", "--all-frames")):
+        a = run_json("run", "--model", QWEN2_5, "--frames", *FRAMES[:7], "--fps", "8", *more, "-n", "4", "--ignore-eos", "--json", "x")
+        seen.append((a["videos"], a["video_frames"], a["video_tokens"]))
+    if seen != [(1, 7, 24), (1, 4, 12), (1, 7, 24)]:  # 96x64 becomes 84x56: 6 tokens a pair
+        return False, seen
+    code, out, err = run("verify", "--model", QWEN2_5, "--frames", *FRAMES[:5], "--fps", "2", "-n", "6")
+    if code or b"The promise holds" not in out:
+        return False, (out, err)
+    if FILES:
+        both = [run_json("run", "--model", QWEN2_5, "--video", CLIP, *more, "-n", "4", "--ignore-eos", "--json", "x")["video_frames"]
+                for more in ((), ("--take-fps", "1"))]
+        if both != [40, 4]:
+            return False, both
+    code, out, err = run("inspect", QWEN2_5)
+    return code == 0 and b"every frame, or with --take-fps 4 to 768; files" in out, out
+
+
 def made_by_ffmpeg():
     """a file that the ffmpeg command makes of the frames gives as many"""
     if not FILES or not shutil.which("ffmpeg"):
@@ -159,7 +180,7 @@ def made_by_ffmpeg():
 
 
 for each in (frames_as_pictures, same_answer, verified, sampled, nested, several, rendered, traced, refused, file_read, file_refused,
-             chatted, made_by_ffmpeg):
+             chatted, in_one_block, made_by_ffmpeg):
     case(each)
 shutil.rmtree(folder)
 finish()

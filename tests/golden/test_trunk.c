@@ -20,6 +20,7 @@
 #define MODELS FORE_DATA "/models/"
 #define MOE FORE_DATA "/moe/moe_bf16"
 #define FAMILY FORE_DATA "/family/"
+#define ROPE FORE_DATA "/rope/"
 #define QWEN2_5 FORE_DATA "/qwen2_5/"
 #define TOLERANCE 1e-4
 
@@ -332,13 +333,18 @@ static void test_text_only(void **state) {
     static const char *const models[] = {"qwen3_tied_f32", "qwen3_moe_bf16", "qwen3_next_bf16", "qwen3_5_text_bf16", "qwen3_5_moe_text_bf16"};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) check_family(FAMILY, models[i], "text");
 }
+/* Positions within and beyond those that the model was trained on. */
+static void test_yarn(void **state) {
+    (void)state;
+    check_family(ROPE, "qwen3_5_text_yarn_bf16", "text");
+}
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_untied_bf16_images), cmocka_unit_test(test_untied_bf16_long_text), cmocka_unit_test(test_tied_f32_images),
         cmocka_unit_test(test_tied_f32_text),      cmocka_unit_test(test_sharded_bf16_images),
         cmocka_unit_test(test_experts_fused),      cmocka_unit_test(test_experts_numbered),    cmocka_unit_test(test_experts_stacked),
-        cmocka_unit_test(test_vl),                 cmocka_unit_test(test_vl_moe),             cmocka_unit_test(test_text_only),
+        cmocka_unit_test(test_vl),                 cmocka_unit_test(test_vl_moe),             cmocka_unit_test(test_text_only), cmocka_unit_test(test_yarn),
         cmocka_unit_test(test_qwen2_5),
     };
     return cmocka_run_group_tests_name("golden/trunk", tests, NULL, NULL);

@@ -54,6 +54,10 @@ JOBS = [
      False, True),
     ("qwen3_5_moe_text_bf16", common("Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", **Q35, **EXPERTS,
                                      shared_expert_intermediate_size=40), torch.bfloat16, False, True),
+    # for rope.tar.xz, see make_rope.py
+    ("qwen3_5_text_yarn_bf16", common("Qwen3_5ForCausalLM", "qwen3_5_text", **dict(
+        Q35, rope_parameters=dict(Q35["rope_parameters"], rope_type="yarn", factor=4.0, rope_theta=1000,
+                                  original_max_position_embeddings=16, mrope_section=[3, 3, 2])), head_dim=64), torch.bfloat16, False, True),
 ]
 
 

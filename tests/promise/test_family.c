@@ -18,7 +18,7 @@ static const struct {
     {"family/qwen3_tied_f32", "text", false},    {"family/qwen3_moe_bf16", "text", false},
     {"family/qwen3_next_bf16", "text", false},   {"family/qwen3_5_text_bf16", "text", true},
     {"family/qwen3_5_moe_text_bf16", "text", true}, {"qwen2_5/bf16", "mm", false},
-    {"qwen2_5/tied_f32", "mm", false},
+    {"qwen2_5/tied_f32", "mm", false},           {"rope/qwen3_5_text_yarn_bf16", "text", true},
 };
 enum { SUBJECT_COUNT = sizeof SUBJECTS / sizeof *SUBJECTS, LENGTH = 120 };
 

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/pages.h"
 #include "base/utf8.h"
 #include "support/scratch.h"
 
@@ -514,6 +515,20 @@ static void test_full_disk(void **state) {
     assert_int_equal(scratch_count(&dir), 1);
 }
 
+static void test_pages(void **state) {
+    (void)state;
+    static const size_t sizes[] = {1, FORE_LARGE_PAGE - 1, FORE_LARGE_PAGE, 2 * FORE_LARGE_PAGE + 5};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        unsigned char *memory = fore_pages_new(sizes[i]), any = 0;
+        assert_non_null(memory);
+        for (size_t k = 0; k < sizes[i]; k++) any |= memory[k];
+        assert_int_equal(any, 0);
+        if (sizes[i] >= FORE_LARGE_PAGE) assert_int_equal((uintptr_t)memory % FORE_LARGE_PAGE, 0);
+        free(memory);
+    }
+    assert_null(fore_pages_new(SIZE_MAX - 5));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_error),
@@ -526,6 +541,7 @@ int main(void) {
         cmocka_unit_test(test_json_refused),
         cmocka_unit_test(test_json_accepted),
         cmocka_unit_test(test_json_readers),
+        cmocka_unit_test(test_pages),
         cmocka_unit_test_setup_teardown(test_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_map, setup, teardown),
         cmocka_unit_test_setup_teardown(test_write, setup, teardown),

@@ -213,6 +213,31 @@ static void test_rope(void **state) {
     check_section(&c, 43, 11, 10);
 }
 
+static void test_rope_scaling(void **state) {
+    (void)state;
+    fore_config c = parse(TEXT("\"max_position_embeddings\":4096"));
+    assert_true(c.text.rope_scaling.factor == 1 && !c.text.rope_scaling.yarn);
+    /* What yarn stretches to may be used, whether max_position_embeddings says so or not. */
+    c = parse(TEXT("\"max_position_embeddings\":4096,\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
+                   "\"original_max_position_embeddings\":2048}"));
+    assert_int_equal(c.text.max_position_embeddings, 8192);
+    assert_true(c.text.rope_scaling.yarn && c.text.rope_scaling.factor == 4);
+    c = parse(TEXT("\"max_position_embeddings\":40960,\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
+                   "\"original_max_position_embeddings\":2048}"));
+    assert_int_equal(c.text.max_position_embeddings, 40960);
+    c = parse(TEXT("\"max_position_embeddings\":4096,\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}"));
+    assert_int_equal(c.text.max_position_embeddings, 4096);
+    assert_true(!c.text.rope_scaling.yarn && c.text.rope_scaling.factor == 2);
+    refuse(TEXT("\"rope_scaling\":{\"type\":\"linear\"}"), FORE_ERR_FORMAT, "factor");
+    refuse(TEXT("\"rope_scaling\":{\"type\":\"yarn\"}"), FORE_ERR_FORMAT, "factor");
+    refuse(TEXT("\"rope_scaling\":{\"type\":\"yarn\",\"factor\":0}"), FORE_ERR_FORMAT, "factor");
+    refuse(TEXT("\"rope_scaling\":{\"type\":\"yarn\",\"factor\":1e300}"), FORE_ERR_FORMAT, "factor");
+    refuse(TEXT("\"rope_theta\":1,\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2}"), FORE_ERR_FORMAT, "rope_theta");
+    refuse(TEXT("\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,\"original_max_position_embeddings\":-1}"), FORE_ERR_FORMAT, "original_max");
+    refuse(TEXT("\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,\"attention_factor\":0}"), FORE_ERR_FORMAT, "attention_factor");
+    refuse(TEXT("\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}"), FORE_ERR_UNSUPPORTED, "dynamic");
+}
+
 static void test_end_tokens(void **state) {
     (void)state;
     fore_config c = parse(TEXT("\"eos_token_id\":[7,9]"));
@@ -453,7 +478,7 @@ static void test_unsupported(void **state) {
          "layer_types: \"linear_attention\" of layer 0 is not supported; supported: \"full_attention\""},
         {OF("qwen3", "\"num_experts\":8"), "num_experts: a mixture of experts is supported under model_type"},
         {OF("qwen3", "\"partial_rotary_factor\":0.5"), "partial_rotary_factor below 1 is not supported in this family"},
-        {OF("qwen3", "\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}"), "rope_scaling: rope_type \"yarn\" is not supported"},
+        {OF("qwen3", "\"rope_scaling\":{\"rope_type\":\"dynamic\",\"factor\":4}"), "rope_scaling: rope_type \"dynamic\" is not supported"},
         {OF("qwen3_moe", "\"attn_output_gate\":true"), "attn_output_gate true is not supported in this family"},
         {OF("qwen3_next", "\"attn_output_gate\":false"), "attn_output_gate false is not supported"},
         {VL("\"model_type\":\"qwen3\"", ""), "text_config: model_type \"qwen3\" is not supported; supported: \"qwen3_vl_text\""},
@@ -489,8 +514,8 @@ static void test_unsupported(void **state) {
         {TEXT("\"attn_output_gate\":false"), "attn_output_gate false is not supported"},
         {TEXT("\"layer_scale\":true"), "layer_scale true is not supported"},
         {TEXT("\"mtp_use_dedicated_embeddings\":true"), "mtp_use_dedicated_embeddings true"},
-        {TEXT("\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4}"), "rope_parameters: rope_type \"yarn\" is not supported"},
-        {TEXT("\"rope_scaling\":{\"type\":\"linear\"}"), "rope_scaling: type \"linear\" is not supported"},
+        {TEXT("\"rope_parameters\":{\"rope_type\":\"longrope\",\"factor\":4}"), "rope_parameters: rope_type \"longrope\" is not supported; supported: \"default\", \"mrope\", \"linear\", \"yarn\""},
+        {TEXT("\"rope_scaling\":{\"type\":\"dynamic\"}"), "rope_scaling: type \"dynamic\" is not supported"},
         {TEXT("\"num_hidden_layers\":1,\"layer_types\":[\"sliding_attention\"]"), "\"sliding_attention\" of layer 0"},
         {"{\"model_type\":\"qwen3_5\",\"text_config\":{},\"vision_config\":{\"hidden_act\":\"quick_gelu\"}}",
          "vision_config: hidden_act \"quick_gelu\""},
@@ -626,7 +651,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_real_files, teardown), cmocka_unit_test_teardown(test_defaults, teardown),
         cmocka_unit_test_teardown(test_forms, teardown),      cmocka_unit_test_teardown(test_layers, teardown),
-        cmocka_unit_test_teardown(test_rope, teardown),       cmocka_unit_test_teardown(test_end_tokens, teardown),
+        cmocka_unit_test_teardown(test_rope, teardown),       cmocka_unit_test_teardown(test_rope_scaling, teardown),
+             cmocka_unit_test_teardown(test_end_tokens, teardown),
         cmocka_unit_test_teardown(test_unsupported, teardown), cmocka_unit_test_teardown(test_malformed, teardown),
         cmocka_unit_test_teardown(test_missing_file, teardown), cmocka_unit_test_teardown(test_experts, teardown),
         cmocka_unit_test_teardown(test_vl, teardown),         cmocka_unit_test_teardown(test_text_families, teardown),

@@ -243,10 +243,55 @@ static void test_open(void **state) {
     fore_model_close(m);
 }
 
+/* The limits of pictures: those that the tower's file names, else the published ones. */
+static void test_pixels(void **state) {
+    (void)state;
+    enum { HEAD = 24, KEYS = 16 }; /* magic, version, tensors; how many keys */
+    static const struct {
+        const char *key;
+        uint32_t value;
+    } keys[] = {{"clip.vision.image_min_pixels", 12345}, {"clip.vision.image_max_pixels", 678901}, {"clip.vision.some_number0", 0}};
+    unsigned char more[128], *file = malloc(tower_size + sizeof more);
+    size_t used = 0;
+    for (size_t i = 0; i < 3; i++) { /* 128 bytes: tensors stay where they must be */
+        const uint64_t length = strlen(keys[i].key);
+        const uint32_t type = 4; /* u32 */
+        memcpy(more + used, &length, 8);
+        memcpy(more + used + 8, keys[i].key, length);
+        memcpy(more + used + 8 + length, &type, 4);
+        memcpy(more + used + 12 + length, &keys[i].value, 4);
+        used += 16 + length;
+    }
+    assert_int_equal(used, sizeof more);
+    uint64_t count;
+    memcpy(file, tower, HEAD);
+    memcpy(&count, file + KEYS, 8);
+    count += 3;
+    memcpy(file + KEYS, &count, 8);
+    memcpy(file + HEAD, more, sizeof more);
+    memcpy(file + HEAD + sizeof more, tower + HEAD, tower_size - HEAD);
+    scratch_write(&dir, "model.gguf", good, good_size);
+    for (int named = 0; named < 2; named++) {
+        fore_gguf_model *m;
+        fore_error err = {0};
+        cJSON *tree = NULL;
+        scratch_write(&dir, "tower.gguf", named ? file : tower, tower_size + (named ? sizeof more : 0));
+        if (fore_gguf_model_open(scratch_path(&dir, "model.gguf"), scratch_path(&dir, "tower.gguf"), &m, &err) ||
+            fore_gguf_processor_tree(m, &tree, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(cJSON_GetObjectItem(tree, "min_pixels")->valueint, named ? 12345 : 65536);
+        assert_int_equal(cJSON_GetObjectItem(tree, "max_pixels")->valueint, named ? 678901 : 16777216);
+        cJSON_Delete(tree);
+        fore_gguf_model_close(m);
+    }
+    free(file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good),  cmocka_unit_test(test_head),    cmocka_unit_test(test_truncated), cmocka_unit_test(test_values),
         cmocka_unit_test(test_kinds), cmocka_unit_test(test_tensors), cmocka_unit_test(test_files),     cmocka_unit_test(test_open),
+        cmocka_unit_test(test_pixels),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

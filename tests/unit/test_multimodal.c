@@ -141,26 +141,29 @@ static void test_expansion(void **state) {
 
 static const fore_video_words WORDS = {.start = "<s>", .pad = "<v>", .end = "<e>", .start_size = 3, .pad_size = 3, .end_size = 3};
 
-static void expect_text(const char *text, size_t videos, bool nested, const char *want) {
+static void expect_text(const char *text, size_t videos, fore_video_layout layout, const char *want) {
     static const double one[] = {0.25, 1.75, 12345678.04}, two[] = {3};
     const fore_video_times times[] = {{one, 3}, {two, 1}};
     fore_buf out = {0};
     fore_error err = {0};
-    fore_status s = fore_prompt_expand_videos(text, strlen(text), &WORDS, times, videos, 9, nested, &out, &err);
+    fore_status s = fore_prompt_expand_videos(text, strlen(text), &WORDS, times, videos, 9, layout, &out, &err);
     assert_string_equal(s ? err.text : out.data, want);
     fore_buf_free(&out);
 }
 
 static void test_video_text(void **state) {
     (void)state;
-    expect_text("a<s><v><e>b", 1, false, "a<0.2 seconds><s><v><e><1.8 seconds><s><v><e><12345678.0 seconds><s><v><e>b");
-    expect_text("a<s><v><e>b", 1, true, "a<s><0.2 seconds><s><v><e><1.8 seconds><s><v><e><12345678.0 seconds><s><v><e><e>b");
-    expect_text("<v><s><v>", 2, false,
+    expect_text("a<s><v><e>b", 1, FORE_LAYOUT_FLAT, "a<0.2 seconds><s><v><e><1.8 seconds><s><v><e><12345678.0 seconds><s><v><e>b");
+    expect_text("a<s><v><e>b", 1, FORE_LAYOUT_NESTED, "a<s><0.2 seconds><s><v><e><1.8 seconds><s><v><e><12345678.0 seconds><s><v><e><e>b");
+    expect_text("<v><s><v>", 2, FORE_LAYOUT_FLAT,
                 "<0.2 seconds><s><v><e><1.8 seconds><s><v><e><12345678.0 seconds><s><v><e><s><3.0 seconds><s><v><e>"); /* nothing to open */
-    expect_text("<v>x<v>y<v>z<v>", 2, false, "<v>x<v>y<v>z<v>"); /* a pad a temporal patch is there */
-    expect_text("<v><v><v><v><v><v><v><v><v>", 2, false, "<v><v><v><v><v><v><v><v><v>"); /* all of them are */
-    expect_text("no", 1, false, "prompt: 1 video given, the prompt places 0; the template may not know videos");
-    expect_text("<v><v>", 1, false, "prompt: 1 video given, the prompt places 2; give the others or take their pads out of the text");
+    expect_text("<v>x<v>y<v>z<v>", 2, FORE_LAYOUT_FLAT, "<v>x<v>y<v>z<v>"); /* a pad a temporal patch is there */
+    expect_text("<v><v><v><v><v><v><v><v><v>", 2, FORE_LAYOUT_FLAT, "<v><v><v><v><v><v><v><v><v>"); /* all of them are */
+    expect_text("a<s><v><e>b<s><v><e>", 2, FORE_LAYOUT_BLOCK, "a<s><v><v><v><e>b<s><v><e>");
+    expect_text("<v>x<v>y<v>z<v>", 2, FORE_LAYOUT_BLOCK, "<v>x<v>y<v>z<v>");
+    expect_text("<v>", 2, FORE_LAYOUT_BLOCK, "prompt: 2 videos given, the prompt places 1; the template may not know videos");
+    expect_text("no", 1, FORE_LAYOUT_FLAT, "prompt: 1 video given, the prompt places 0; the template may not know videos");
+    expect_text("<v><v>", 1, FORE_LAYOUT_FLAT, "prompt: 1 video given, the prompt places 2; give the others or take their pads out of the text");
 }
 
 typedef struct fixture {

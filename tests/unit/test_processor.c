@@ -45,7 +45,7 @@ static fore_processor read_with(const char *preprocessor, const char *processor)
     put("processor_config.json", processor);
     fore_processor p;
     fore_error err = {0};
-    fore_status s = fore_processor_read(folder, &p, &err);
+    fore_status s = fore_processor_read(folder, NULL, &p, &err);
     if (s) print_error("%s\n", err.text);
     assert_int_equal(s, FORE_OK);
     return p;
@@ -60,7 +60,7 @@ static void expect_areas(const char *json, int64_t low, int64_t high) {
 static void test_published_file(void **state) {
     (void)state;
     fore_processor p;
-    assert_int_equal(fore_processor_read(FORE_DATA "/models/dense_tied_f32", &p, NULL), FORE_OK);
+    assert_int_equal(fore_processor_read(FORE_DATA "/models/dense_tied_f32", NULL, &p, NULL), FORE_OK);
     assert_int_equal(p.patch_size, 16);
     assert_int_equal(p.temporal_patch_size, 2);
     assert_int_equal(p.merge_size, 2);
@@ -158,7 +158,7 @@ static void test_refused(void **state) {
         put("processor_config.json", NULL);
         fore_processor p;
         fore_error err = {0};
-        fore_status s = fore_processor_read(folder, &p, &err);
+        fore_status s = fore_processor_read(folder, NULL, &p, &err);
         if (s != cases[i].status || !strstr(err.text, cases[i].words)) print_error("%s: %d %s\n", cases[i].json, s, err.text);
         assert_int_equal(s, cases[i].status);
         assert_non_null(strstr(err.text, cases[i].words));

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static double at(const cJSON *row, int i) { return cJSON_GetArrayItem(row, i)->v
 
 static fore_video_processor settings(void) {
     fore_video_processor p;
-    assert_int_equal(fore_video_processor_read("/nowhere", &p, NULL), 0);
+    assert_int_equal(fore_video_processor_read("/nowhere", NULL, &p, NULL), 0);
     return p;
 }
 
@@ -131,13 +132,13 @@ static void test_settings(void **state) {
     assert_int_equal(p.frame.max_pixels, 25165824);
     assert_true(p.fps == 2 && p.min_frames == 4 && p.max_frames == 768 && p.samples && !p.cap_frames);
     write_settings(&folder, "preprocessor_config.json", "{\"patch_size\": 14, \"size\": {\"shortest_edge\": 1, \"longest_edge\": 2}}");
-    assert_int_equal(fore_video_processor_read(dir, &p, &err), 0);
+    assert_int_equal(fore_video_processor_read(dir, NULL, &p, &err), 0);
     assert_int_equal(p.frame.patch_size, 14);
     write_settings(&folder, "video_preprocessor_config.json", "{\"fps\": 3.5, \"max_frames\": 9, \"max_pixels\": 7, \"do_sample_frames\": false}");
-    assert_int_equal(fore_video_processor_read(dir, &p, &err), 0);
+    assert_int_equal(fore_video_processor_read(dir, NULL, &p, &err), 0);
     assert_true(p.fps == 3.5 && p.max_frames == 9 && !p.samples && p.frame.patch_size == 16 && p.frame.max_pixels == 786432);
     write_settings(&folder, "processor_config.json", "{\"video_processor\": {\"cap_pixels_per_frame\": true, \"min_frames\": 2}}");
-    assert_int_equal(fore_video_processor_read(dir, &p, &err), 0);
+    assert_int_equal(fore_video_processor_read(dir, NULL, &p, &err), 0);
     assert_true(p.cap_frames && p.min_frames == 2 && p.fps == 2);
     static const char *const bad[][2] = {{"{\"video_processor\": {\"fps\": 0}}", "fps: expected a number above 0"},
                                          {"{\"video_processor\": {\"min_frames\": 0}}", "min_frames"},
@@ -145,7 +146,7 @@ static void test_settings(void **state) {
                                          {"{\"video_processor\": []}", "expected an object"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         write_settings(&folder, "processor_config.json", bad[i][0]);
-        assert_int_equal(fore_video_processor_read(dir, &p, &err), FORE_ERR_FORMAT);
+        assert_int_equal(fore_video_processor_read(dir, NULL, &p, &err), FORE_ERR_FORMAT);
         if (!strstr(err.text, bad[i][1]) || !strstr(err.text, "processor_config.json")) fail_msg("%s", err.text);
     }
     scratch_remove(&folder);
@@ -166,7 +167,7 @@ static fore_status take(const fore_video *v, fore_frames *out, fore_error *err) 
     const fore_video_processor p = settings();
     fore_limits limits;
     fore_limits_init(&limits);
-    return fore_frames_take(&p, v, "the video", &limits, NULL, NULL, out, err);
+    return fore_frames_take(&p, v, "the video", &limits, 0, NULL, NULL, out, err);
 }
 
 static void refuse(fore_video v, fore_status status, const char *part) {
@@ -230,9 +231,9 @@ static void test_frames(void **state) {
     fore_limits_init(&limits);
     limits.video_frames = 5;
     v.times = NULL;
-    assert_int_equal(fore_frames_take(&p, &v, "v", &limits, NULL, NULL, &f, &err), FORE_ERR_LIMIT);
+    assert_int_equal(fore_frames_take(&p, &v, "v", &limits, 0, NULL, NULL, &f, &err), FORE_ERR_LIMIT);
     limits.video_frames = 6;
-    for (uint64_t n = 1; n <= 4; n++) assert_int_equal(fore_frames_take(&p, &v, "v", &limits, cancel, &n, &f, &err), FORE_ERR_CANCELLED);
+    for (uint64_t n = 1; n <= 4; n++) assert_int_equal(fore_frames_take(&p, &v, "v", &limits, 0, cancel, &n, &f, &err), FORE_ERR_CANCELLED);
     free((void *)(uintptr_t)a.data);
     free((void *)(uintptr_t)b.data);
     free((void *)(uintptr_t)other.data);
@@ -358,8 +359,54 @@ static void test_bad_files(void **state) {
     const fore_video_processor p = settings();
     fore_frames f;
     fore_error err = {0};
-    assert_int_equal(fore_frames_take(&p, &(fore_video){.path = files[0]}, "v", &limits, NULL, NULL, &f, &err), FORE_ERR_LIMIT);
+    assert_int_equal(fore_frames_take(&p, &(fore_video){.path = files[0]}, "v", &limits, 0, NULL, NULL, &f, &err), FORE_ERR_LIMIT);
     assert_non_null(strstr(err.text, "64x48 pixels, the limit is 40 a side"));
+}
+
+/* FFmpeg's log level, or its setter, from the library that a file's reading has loaded. */
+static void *ffmpeg_call(const char *name) {
+    void *call = NULL;
+    for (int version = 50; version < 90 && !call; version++) {
+        char file[32];
+        snprintf(file, sizeof file, "libavutil.so.%d", version);
+        void *library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+        if (!library) continue;
+        call = dlsym(library, name);
+        dlclose(library);
+    }
+    assert_non_null(call);
+    return call;
+}
+
+/* Files that are open at once, closed in any order: the process has its log level again. */
+static void test_log_level(void **state) {
+    (void)state;
+    if (!fore_video_files()) return;
+    const fore_video video = {.path = "tests/samples/clip.mkv"};
+    fore_limits limits;
+    fore_limits_init(&limits);
+    int (*get)(void);
+    void (*set)(int);
+    int before = 0;
+    for (int order = 0; order < 3; order++) {
+        fore_video_reader *readers[2];
+        size_t total;
+        double fps;
+        fore_error err = {0};
+        for (int i = 0; i < 2; i++)
+            if (fore_video_reader_open(&video, "v", &limits, &readers[i], &total, &fps, &err)) fail_msg("%s", err.text);
+        void *calls[] = {ffmpeg_call("av_log_get_level"), ffmpeg_call("av_log_set_level")};
+        memcpy(&get, &calls[0], sizeof get);
+        memcpy(&set, &calls[1], sizeof set);
+        assert_int_equal(get(), -8); /* AV_LOG_QUIET */
+        fore_video_reader_close(readers[order % 2]);
+        fore_video_reader_close(readers[1 - order % 2]);
+        if (order == 0) before = get();
+        assert_int_equal(get(), order == 2 ? -8 : before);
+        if (order == 1) set(-8); /* the process itself wants none */
+    }
+    assert_true(before > -8);
+    set(before);
 }
 
 static int forget(void **state) {
@@ -372,6 +419,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sampling), cmocka_unit_test(test_sizes), cmocka_unit_test(test_times),  cmocka_unit_test(test_settings),
         cmocka_unit_test(test_frames),   cmocka_unit_test(test_files), cmocka_unit_test(test_turned), cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_log_level),
     };
     return cmocka_run_group_tests_name("video", tests, NULL, forget);
 }
