@@ -6,14 +6,13 @@
  * Few rows: two panels stream through side by side; 4-bit weights are spread into a ring of buffers.
  * Many rows (more than AMX_FEW): two panels, AMX_DEPTH of K at a time, are spread into the first cache and used for all
  * rows; a batch is 16 rows of a few groups.
- * Fewer than AMX_LEAST rows are left to VNNI, which is as fast there. */
+ * The fewest rows are left to VNNI, which is as fast there; in small groups it is so with more of them. */
 #include "kernels/v16_avx512.h"
 
 #include "kernels/sets.h"
 #include "kernels/v16_panel.h"
 
 enum {
-    AMX_LEAST = 5,
     AMX_ROWS = 16,        /* of a tile */
     AMX_FEW = 32,         /* rows of the first way at most */
     AMX_HALF = 8,         /* rows whose f32 sums with two panels fit in registers */
@@ -156,7 +155,7 @@ FORE_INLINE void amx_stream(const int form, const int H, const int R, const int 
     _Alignas(64) int32_t dots[2][AMX_PANELS * AMX_TILE];
     _Alignas(64) float sums[2][AMX_HALF * AMX_PANELS * 16];
     const size_t group = (size_t)W->group, groups = (size_t)W->K / group, second = T - (size_t)R;
-    const fore_panel_layout l = v16_mmq_layout(form, W);
+    const fore_panel_layout l = fore_panel_layout_of(W);
     const size_t panel = fore_panel_span(&l, groups);
     const unsigned char *w = (const unsigned char *)W->panels + n / 16 * panel, *end = w + panel;
     /* Of the groups s, s - 1 and s - 2: the head, the weights behind it, and which of the head's groups it is. */
@@ -265,7 +264,7 @@ FORE_INLINE void amx_work(const int parts, const int G, const int B, const amx_b
         FORE_UNROLL for (int i = 0; i < G; i++) {
             amx_multiply(parts, G, B, next, h * G + i, panel, depth);
             v16 scale[AMX_PANELS], bias[AMX_PANELS];
-            v16_mmq_affine(V16_SPREAD8, B, scale, bias, NULL, d->w + (size_t)i * wide, panel, 0);
+            v16_mmq_affine(V16_SPREAD8, B, scale, bias, &v16_mmq_spread_layout, d->w + (size_t)i * wide, panel, 0);
             amx_add(AMX_HALF, B, acc, d->dots + i * B * AMX_TILE + h * AMX_HALF * 16, scale, bias, d->x.scale + at + i,
                     d->x.sum + at + i, d->x.groups);
         }
@@ -310,7 +309,7 @@ FORE_INLINE void amx_panels(const int form, const int parts, const int B, float 
     _Alignas(64) float sums[AMX_WAITING * AMX_PANELS * 16];
     const int G = AMX_BATCH / parts;
     size_t group = (size_t)W->group, K = (size_t)W->K, tiles = (T + AMX_ROWS - 1) / AMX_ROWS;
-    const fore_panel_layout l = v16_mmq_layout(form, W);
+    const fore_panel_layout l = fore_panel_layout_of(W);
     size_t wide = V16_MMQ_SPREAD_HEAD + 16 * group, stride = fore_panel_span(&l, K / group), packed;
     memset(sums, 0, tiles * AMX_ROWS * (size_t)B * 16 * sizeof *sums);
     const unsigned char *w = (const unsigned char *)W->panels + n / 16 * stride;
@@ -380,12 +379,15 @@ FORE_INLINE void amx_mm(const int form, float *y, size_t ldy, const fore_qrows *
     amx_close();
 }
 
+/* Whether so few rows are better off with VNNI. */
+static bool is_few(const fore_qweight *W, int T) { return T < (W->group >= 64 ? 5 : W->group == 32 ? 9 : 32); }
+
 void fore_mm_q4_amx(float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, int T, int n0, int n1) {
-    if (T < AMX_LEAST) fore_mm_q4_avx512vnni(y, ldy, x, W, T, n0, n1);
+    if (is_few(W, T)) fore_mm_q4_avx512vnni(y, ldy, x, W, T, n0, n1);
     else amx_mm(V16_Q4, y, ldy, x, W, (size_t)T, (size_t)n0, (size_t)n1);
 }
 
 void fore_mm_q8_amx(float *y, size_t ldy, const fore_qrows *x, const fore_qweight *W, int T, int n0, int n1) {
-    if (T < AMX_LEAST) fore_mm_q8_avx512vnni(y, ldy, x, W, T, n0, n1);
+    if (is_few(W, T)) fore_mm_q8_avx512vnni(y, ldy, x, W, T, n0, n1);
     else amx_mm(V16_Q8, y, ldy, x, W, (size_t)T, (size_t)n0, (size_t)n1);
 }

@@ -250,20 +250,22 @@ static void widen_group_fma(float *row, const unsigned char *word, size_t words,
             }
 }
 
-void fore_qweight_dequantize(const fore_qweight *w, int n, float *row) {
+void fore_qweight_dequantize_group(const fore_qweight *w, int n, int group, float *out) {
     const fore_panel_layout l = fore_panel_layout_of(w);
-    const size_t group = (size_t)w->group, groups = group_count(w), words = group * (size_t)w->bits / 32;
+    const size_t words = (size_t)w->group * (size_t)w->bits / 32;
     const bool exact = w->dtype == FORE_DTYPE_BF16 || w->dtype == FORE_DTYPE_F16 || (w->dtype == FORE_DTYPE_U8 && w->bits == 4);
-    const unsigned char *panel = (const unsigned char *)w->panels + (size_t)n / 16 * panel_bytes(w) + 4 * ((size_t)n % 16);
-    for (size_t g = 0; g < groups; g++, row += group) {
-        const unsigned char *at = panel + fore_panel_weights(&l, g);
-        float scale, bias;
-        fore_qweight_affine(w, n, (int)g, &scale, &bias);
-        if (!exact || !(fabsf(scale) < 0x1p100f))
-            widen_group_fma(row, at, words, scale, bias, w->bits);
-        else if (w->bits == 4)
-            widen_group(row, at, words, scale, bias, 4);
-        else
-            widen_group(row, at, words, scale, bias, 8);
-    }
+    const unsigned char *panel = (const unsigned char *)w->panels + (size_t)n / 16 * panel_bytes(w);
+    const unsigned char *at = panel + fore_panel_weights(&l, (size_t)group) + 4 * ((size_t)n % 16);
+    float scale, bias;
+    fore_qweight_affine(w, n, group, &scale, &bias);
+    if (!exact || !(fabsf(scale) < 0x1p100f))
+        widen_group_fma(out, at, words, scale, bias, w->bits);
+    else if (w->bits == 4)
+        widen_group(out, at, words, scale, bias, 4);
+    else
+        widen_group(out, at, words, scale, bias, 8);
+}
+
+void fore_qweight_dequantize(const fore_qweight *w, int n, float *row) {
+    for (int g = 0; g < w->K / w->group; g++, row += w->group) fore_qweight_dequantize_group(w, n, g, row);
 }

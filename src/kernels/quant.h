@@ -64,5 +64,7 @@ void fore_qweight_affine(const fore_qweight *w, int n, int group, float *scale, 
 void fore_qweight_copy_row(const fore_qweight *from, int m, void *panels, int n);
 /* row[k] = fma(scale, q, bias) for k < K */
 void fore_qweight_dequantize(const fore_qweight *w, int n, float *row);
+/* The same of one group alone. */
+void fore_qweight_dequantize_group(const fore_qweight *w, int n, int group, float *out);
 
 #endif

@@ -147,7 +147,7 @@ FORE_INLINE void v16_mmq_tile(const int form, const int R, const int B, float *a
 FORE_INLINE void v16_mmq_stream(const int form, const int R, const int B, float *y, size_t ldy, const fore_qrows *x,
                                 const fore_qweight *W, size_t T, size_t n, size_t last) {
     _Alignas(64) float acc[16 * R * B];
-    const fore_panel_layout l = v16_mmq_layout(form, W);
+    const fore_panel_layout l = fore_panel_layout_of(W);
     size_t group = (size_t)W->group, groups = (size_t)W->K / group, from, panel = fore_panel_span(&l, groups);
     const unsigned char *w = (const unsigned char *)W->panels + n / 16 * panel;
     for (size_t t = 0; t < T; t += (size_t)R) {
@@ -185,7 +185,7 @@ FORE_INLINE void v16_mmq_tiles(const int form, const int B, float *sums, float *
         fore_qrows rows = v16_mmq_from(x, t, k, group);
         switch (R) {
 #define V16_CASE(r)                                                                                                    \
-    case r: v16_mmq_tile(form, r, B, sums, &rows, w, panel, groups, group, NULL, false); break;
+    case r: v16_mmq_tile(form, r, B, sums, &rows, w, panel, groups, group, &v16_mmq_spread_layout, false); break;
             V16_MMQ_TILED(V16_CASE)
 #undef V16_CASE
         }
@@ -199,7 +199,7 @@ FORE_INLINE void v16_mmq_panels(const int form, const int B, float *y, size_t ld
     const int spread = v16_mmq_spread_form(form);
     _Alignas(64) unsigned char buffer[V16_MMQ_PANELS * (V16_MMQ_DEPTH * 16 + V16_MMQ_DEPTH / V16_MMQ_LEAST_GROUP * V16_MMQ_SPREAD_HEAD)];
     _Alignas(64) float sums[(V16_MMQ_WAITING + V16_MMQ_ROWS) * V16_MMQ_PANELS * 16];
-    const fore_panel_layout l = v16_mmq_layout(form, W);
+    const fore_panel_layout l = fore_panel_layout_of(W);
     size_t group = (size_t)W->group, K = (size_t)W->K, tiles = (T + V16_MMQ_ROWS - 1) / V16_MMQ_ROWS;
     size_t wide = V16_MMQ_SPREAD_HEAD + 16 * group, stride = fore_panel_span(&l, K / group), packed;
     memset(sums, 0, tiles * V16_MMQ_ROWS * (size_t)B * 16 * sizeof *sums);

@@ -28,12 +28,8 @@ FORE_INLINE size_t v16_mmq_deep(const int form) {
 /* Bytes of one step of 16 outputs. */
 FORE_INLINE size_t v16_mmq_step(const int form) { return 16 * v16_mmq_deep(form) / (form == V16_Q4 ? 2 : 1); }
 
-/* Where things are in panels of a form. */
-FORE_INLINE fore_panel_layout v16_mmq_layout(const int form, const fore_qweight *W) {
-    if (v16_mmq_is_spread(form))
-        return (fore_panel_layout){FORE_DTYPE_F32, V16_MMQ_SPREAD_HEAD, 16 * (size_t)W->group, 0};
-    return fore_panel_layout_of(W);
-}
+/* That of spread panels, as far as it does not depend on the group. */
+static const fore_panel_layout v16_mmq_spread_layout = {.dtype = FORE_DTYPE_F32, .head = V16_MMQ_SPREAD_HEAD};
 
 /* Scales and biases of B panels' outputs, whose heads are `panel` bytes apart, for group `place` of the head. */
 FORE_INLINE void v16_mmq_affine(const int form, const int B, v16 *scale, v16 *bias, const fore_panel_layout *l,

@@ -8,7 +8,8 @@
 #include "kernels/quant.h"
 #include "model/forms.h"
 
-enum { NAME = 256 };
+/* NEIGHBOURS: matrices among which inputs may be shared: those of a layer with many experts. */
+enum { NAME = 256, NEIGHBOURS = 1024 };
 
 /* Where a matrix lies in the file: one tensor, the three of a quantised one, or those of another form. */
 typedef struct stored {
@@ -109,6 +110,26 @@ static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const 
     }
 }
 
+/* The order of a matrix' inputs. Matrices that have the same one share it, so that inputs are put in order once for all of them. */
+static void find_order(fore_binder *b, fore_form_matrix *m) {
+    if (b->order_inputs != m->K) b->order = NULL;
+    if (!b->order) b->order = fore_arena_alloc(b->arena, m->K, sizeof *b->order);
+    if (!b->order) {
+        b->status = fore_fail_nomem(b->err, "the order of a matrix' inputs");
+        return;
+    }
+    b->order_inputs = m->K;
+    m->form->order(m, b->order);
+    const fore_panels *p = b->panels;
+    for (size_t i = p->count; i > 0 && p->count - i < NEIGHBOURS && !m->order; i--) {
+        const fore_form_matrix *other = p->jobs[i - 1].from;
+        if (other && other->order && other->K == m->K && !memcmp(other->order, b->order, m->K * sizeof *b->order)) m->order = other->order;
+    }
+    if (m->order) return;
+    m->order = b->order;
+    b->order = NULL;
+}
+
 /* A matrix in one of the forms; out->from stays NULL when it is in none. */
 static void find_form(fore_binder *b, const fore_entry *e, int dims, const uint64_t *shape, stored *out) {
     fore_form_matrix m;
@@ -132,6 +153,7 @@ static void find_form(fore_binder *b, const fore_entry *e, int dims, const uint6
         *kept = m;
         out->data = e;
         out->from = kept;
+        if (m.ordered) find_order(b, kept);
     }
 }
 

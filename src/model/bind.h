@@ -36,6 +36,8 @@ typedef struct fore_binder {
     const char *prefix; /* put before every name */
     fore_error *err;
     fore_status status;
+    int32_t *order;      /* room for the order of a matrix' inputs, which the next one takes; NULL: none */
+    size_t order_inputs; /* of so many */
 } fore_binder;
 
 /* A matrix of N*K elements stored with the given shape (dims sizes, product N*K), not quantised. */

@@ -281,7 +281,7 @@ static bool whole_heads(const fore_pass *p, const fore_layer *l) {
     bool fits = (size_t)threads * whole_row(t) + 4 * (size_t)t->linear_num_value_heads <= fore_deltanet_columns(t);
     bool even = heads % threads == 0 || heads >= 4 * threads; /* or some threads have a head more than others for long */
     return p->T >= MANY && !p->window && fits && even && fore_pool_nodes(p->engine->pool) == 1 && !t->linear_by_key_head &&
-           l->in_proj_qkv.bits && l->in_proj_z.bits && l->in_proj_z.group == l->in_proj_qkv.group && l->out_proj.bits &&
+           l->in_proj_qkv.bits && l->in_proj_z.bits && fore_takes_same_rows(&l->in_proj_qkv, &l->in_proj_z) && l->out_proj.bits && !l->out_proj.order &&
            t->linear_value_head_dim % l->out_proj.group == 0 && t->linear_key_head_dim % 16 == 0;
 }
 
@@ -302,7 +302,7 @@ static void by_whole_heads(const fore_pass *p, const fore_layer *layer, fore_lay
     fore_profile_op(e, FORE_OP_IN_PROJ);
     fore_linear(e, x, C, p->T, gates, 2);
     if (e->profile) fore_profile_count_products(e->profile, wide, 2, p->T);
-    w.in = fore_quantise(e, x, C, p->T, t->hidden_size, layer->in_proj_qkv.group);
+    w.in = fore_quantise(e, &layer->in_proj_qkv, x, C, p->T);
     w.out = fore_quantise_next(e, p->T, vd, layer->out_proj.group);
     fore_profile_op(e, FORE_OP_DELTANET);
     fore_profile_work(e, state_bytes(p), state_operations(t, p->T));

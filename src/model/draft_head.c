@@ -18,12 +18,13 @@ bool fore_draft_form(const fore_weight *source, int bits, fore_weight *form) {
     if (bits == 16 || bits == source->bits) return true;
     form->bits = bits;
     form->group = source->K % 64 == 0 ? 64 : 32;
+    form->order = NULL;
     form->dtype = source->dtype == FORE_DTYPE_F16 ? FORE_DTYPE_F16 : FORE_DTYPE_BF16;
     return source->K % form->group == 0;
 }
 
 static bool same_form(const fore_weight *a, const fore_weight *b) {
-    return a->bits == b->bits && a->group == b->group && a->dtype == b->dtype;
+    return a->bits == b->bits && a->group == b->group && a->dtype == b->dtype && a->order == b->order;
 }
 
 static size_t dense_row(const fore_weight *w) { return (size_t)w->K * fore_dtype_size(w->dtype); }

@@ -73,7 +73,14 @@ static fore_status read(const fore_store *store, const fore_stored_settings *set
 /* Whole numbers as q of panels; what comes behind them. */
 static unsigned char *put_q(unsigned char *to, int bits, const uint8_t *q, size_t count) {
     if (bits == 8) memcpy(to, q, count);
-    for (size_t i = 0; bits == 4 && i < count; i += 2) to[i / 2] = (unsigned char)(q[i] | q[i + 1] << 4);
+    for (size_t i = 0; bits == 4 && i < count; i += 8) {
+        uint64_t x = 0; /* a nibble in each byte */
+        for (unsigned j = 0; j < 8; j++) x |= (uint64_t)q[i + j] << 8 * j;
+        x = (x | x >> 4) & 0x00ff00ff00ff00ffu;
+        x = (x | x >> 8) & 0x0000ffff0000ffffu;
+        x |= x >> 16;
+        for (size_t j = 0; j < 4; j++) to[i / 2 + j] = (unsigned char)(x >> 8 * j);
+    }
     return to + count * (size_t)bits / 8;
 }
 

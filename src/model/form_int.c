@@ -12,8 +12,9 @@
  *
  * In memory, always exactly scale * (q - zero). Panels of 4 or 8 bits with bias = -scale * zero, in the scales' own type where every
  * zero is 0 or a power of two, else in F32 if that holds all of the products, as it does with scales of 16 bits. Panels of 8 bits
- * that hold q - zero + 2^bits, with bias = -scale * 2^bits, where that takes less or the products are not exact. All else (8 bits
- * with products that are not exact, groups that panels do not have, columns whose groups are not neighbours) as floats in F32. */
+ * that hold q - zero + 2^bits, with bias = -scale * 2^bits, where that takes less or the products are not exact. Columns whose groups
+ * are not neighbours (g_idx) are put in the order of their groups. All else (8 bits with products that are not exact, groups that
+ * panels do not have or that are not of one size) as floats in F32. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -242,7 +243,34 @@ static void unpack(const fore_form_matrix *m, size_t n, size_t k0, size_t count,
     }
 }
 
+/* Weight k of a row. */
+static unsigned unpack_one(const fore_form_matrix *m, size_t n, size_t k) {
+    const fore_entry *e = m->part[WEIGHTS];
+    const unsigned bits = (unsigned)m->own[BITS];
+    if (m->own[LAYOUT] == BYTES) return e->data[n * m->K + k] ^ 0x80u;
+    if (m->own[LAYOUT] == ROWS) return load_down(e, n * words_of(m->K, m->own[BITS]), 1, k, bits);
+    return load_down(e, n, m->rows, k, bits); /* AutoAWQ's has no order */
+}
+
+/* Columns k0 .. of panels, whose order may be another. */
+static void unpack_columns(const fore_form_matrix *m, size_t n, size_t k0, size_t count, unsigned char *q) {
+    if (!m->order) unpack(m, n, k0, count, q);
+    else
+        for (size_t i = 0; i < count; i++) q[i] = (unsigned char)unpack_one(m, n, (size_t)m->order[k0 + i]);
+}
+
 /* ---- what it becomes --------------------------------------------------------------------------------------------- */
+
+/* Whether every group has as many columns, as those of panels must. */
+static bool groups_are_even(const fore_form_matrix *m, size_t groups) {
+    enum { MOST = 4096 }; /* of 32 columns: those of a matrix far wider than there are */
+    uint32_t count[MOST] = {0};
+    if (groups > MOST) return false;
+    for (size_t k = 0; k < m->K; k++) count[load_word(m->part[ORDER], k)]++;
+    for (size_t g = 0; g < groups; g++)
+        if (count[g] != (uint32_t)m->own[GROUP]) return false;
+    return true;
+}
 
 /* Keeps the order of columns where it is not that of neighbours. */
 static fore_status read_order(fore_form_matrix *m, const tensors *t, fore_error *err) {
@@ -264,6 +292,7 @@ static fore_status read_order(fore_form_matrix *m, const tensors *t, fore_error 
         if (load_word(e, k) >= t->groups)
             return fore_fail(err, FORE_ERR_FORMAT, "%s: column %zu is of group %u, there are %zu", e->name, k, load_word(e, k), t->groups);
     m->part[ORDER] = e;
+    m->ordered = groups_are_even(m, t->groups);
     return FORE_OK;
 }
 
@@ -289,6 +318,19 @@ static bool products_are_exact(const fore_form_matrix *m, size_t groups) {
     return true;
 }
 
+/* The columns by their groups, in a group by their place. */
+static void order_columns(const fore_form_matrix *m, int32_t *order) {
+    const fore_entry *e = m->part[ORDER];
+    const size_t group = (size_t)m->own[GROUP];
+    /* A group's last place holds the next one to fill until it is filled itself. */
+    for (size_t g = 0; g < m->K; g += group) order[g + group - 1] = (int32_t)g;
+    for (size_t k = 0; k < m->K; k++) {
+        size_t last = (size_t)load_word(e, k) * group + group - 1, place = (size_t)order[last];
+        order[last] = (int32_t)place + 1;
+        order[place] = (int32_t)k;
+    }
+}
+
 static int panel_group(size_t group) {
     return group % 128 == 0 ? 128 : group % 64 == 0 ? 64 : group % 32 == 0 ? 32 : group % 16 == 0 ? 16 : 0;
 }
@@ -299,7 +341,7 @@ static void choose_panels(fore_form_matrix *m, size_t groups) {
     const fore_dtype scales = m->part[SCALES]->dtype;
     const int fits = bits <= 4 && group > 16 ? 4 : 8; /* panels that hold q */
     m->dtype = FORE_DTYPE_F32;
-    if (!group || m->part[ORDER]) return;
+    if (!group || (m->part[ORDER] && !m->ordered)) return;
     bool powers = zeros_are_powers(m, groups);
     if (powers || ((bits == 8 || fits == 4) && products_are_exact(m, groups))) {
         m->own[CENTRE] = -1;
@@ -337,6 +379,7 @@ static fore_status read(const fore_store *store, const fore_stored_settings *set
     s = read_order(m, &t, err);
     if (s) return s;
     choose_panels(m, t.groups);
+    m->ordered = m->ordered && m->bits;
     return FORE_OK;
 }
 
@@ -382,7 +425,7 @@ static bool write_group(const fore_form_matrix *m, size_t groups, size_t n, size
     const size_t count = (size_t)m->group, g = k0 / (size_t)m->own[GROUP];
     int zero = zero_of(m, groups, n, g), centre = m->own[CENTRE] < 0 ? zero : m->own[CENTRE], shift = centre - zero;
     const float step = scale_of(m, groups, n, g);
-    unpack(m, n, k0, count, piece);
+    unpack_columns(m, n, k0, count, piece);
     if (m->bits == 8)
         for (size_t i = 0; i < count; i++) q[i] = (unsigned char)(piece[i] + shift);
     else
@@ -403,4 +446,4 @@ static const char *write(const fore_form_matrix *m, size_t row0, size_t rows, co
     return good ? NULL : "a scale is not finite, or so large that its product with the zero point is none of its type";
 }
 
-const fore_form fore_form_int = {.name = "packed integers", .version = 2, .recognise = recognise, .read = read, .write = write};
+const fore_form fore_form_int = {.name = "packed integers", .version = 2, .recognise = recognise, .read = read, .order = order_columns, .write = write};

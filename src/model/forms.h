@@ -18,6 +18,8 @@ typedef struct fore_form_matrix {
     size_t matrices, rows, K; /* [rows,K], or matrices of them one behind the other: row r of matrix e counts as e*rows + r */
     int bits, group;          /* in memory: panels as in fore_qweight; 0 and 0: rows of floats */
     fore_dtype dtype;         /* of the scales and biases, as there, or of the floats */
+    bool ordered;             /* the columns of the panels are for inputs in another order, which fore_form.order tells */
+    const int32_t *order;     /* that order [K], by the binder before rows are written; NULL: as they are */
     const char *label;             /* for people: what the files' form is called; from fore_forms_read the form's name, until it is set */
     int file_bits, file_group;     /* for people: a weight's bits in the files; neighbours that share a scale, 0: a row or a block */
     int own[FORE_FORM_NUMBERS]; /* whatever else the rows depend on */
@@ -36,6 +38,8 @@ typedef struct fore_form {
     bool (*recognise)(const fore_store *store, const fore_entry *weights);
     /* Fills all of *out but `form` and part[0], having checked every tensor. Messages begin with a tensor's name. */
     fore_status (*read)(const fore_store *store, const fore_stored_settings *settings, fore_form_matrix *out, fore_error *err);
+    /* The order of a matrix that is `ordered` into order [K]; NULL for forms that have none. */
+    void (*order)(const fore_form_matrix *m, int32_t *order);
     /* Rows row0 .. row0+rows-1. Called by several threads at once. What is wrong with the numbers, or NULL. */
     const char *(*write)(const fore_form_matrix *m, size_t row0, size_t rows, const fore_form_rows *to);
 } fore_form;

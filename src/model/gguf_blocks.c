@@ -10,6 +10,17 @@ enum { SUPER = FORE_GGUF_SUPER };
 
 static const int8_t nonlinear[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
+typedef uint8_t bytes __attribute__((vector_size(16))); /* a vector that every compiler target has */
+enum { WIDE = sizeof(bytes) };
+
+static inline bytes load(const unsigned char *p) {
+    bytes x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+static inline void store(uint8_t *to, bytes x) { memcpy(to, &x, sizeof x); }
+
 /* ---- types of one scale a block ----------------------------------------------------------------------------------- */
 
 /* How a type of 32 numbers lies in its block, and the whole number that its q's are less by. */
@@ -37,13 +48,12 @@ int fore_gguf_affine_bits(const fore_gguf_type *type) { return plain_of(type).bi
 static void unpack_q(const fore_gguf_type *type, plain p, const unsigned char *block, uint8_t q[FORE_GGUF_GROUP]) {
     const unsigned char *low = block + p.low;
     if (type->id == FORE_GGUF_TYPE_Q8_0) {
-        for (int i = 0; i < FORE_GGUF_GROUP; i++) q[i] = (uint8_t)(low[i] ^ 128); /* int8 + 128 */
+        for (int i = 0; i < FORE_GGUF_GROUP; i += WIDE) store(q + i, load(low + i) ^ 128); /* int8 + 128 */
         return;
     }
-    for (int i = 0; i < 16; i++) {
-        q[i] = low[i] & 15;
-        q[i + 16] = low[i] >> 4;
-    }
+    bytes both = load(low);
+    store(q, both & 15);
+    store(q + WIDE, both >> 4);
     for (int i = 0; p.high && i < FORE_GGUF_GROUP; i++) q[i] = (uint8_t)(q[i] | (block[p.high + i / 8] >> i % 8 & 1) << 4);
     for (int i = 0; type->id == FORE_GGUF_TYPE_IQ4_NL && i < FORE_GGUF_GROUP; i++) q[i] = (uint8_t)(nonlinear[q[i]] + 128);
 }
@@ -90,12 +100,19 @@ static void unpack_q45k(const unsigned char *block, bool five, fore_gguf_product
     for (int part = 0; part < 8; part++) {
         out->u[part] = (uint8_t)scale[part];
         out->v[part] = (uint8_t)minimum[part];
-        for (int i = 0; i < 32; i++) {
-            unsigned q = low[part / 2 * 32 + i] >> part % 2 * 4 & 15u;
-            if (five) q |= (high[i] >> part & 1u) << 4;
-            out->q[part * 32 + i] = (uint8_t)q;
-        }
     }
+    uint8_t *q = out->q;
+    for (int two = 0; two < 4; two++, low += 32, q += 64) /* parts, whose numbers are the low and the high nibbles */
+        for (int i = 0; i < 32; i += WIDE) {
+            bytes both = load(low + i), first = both & 15, second = both >> 4;
+            if (five) {
+                bytes fifth = load(high + i) >> (uint8_t)(2 * two);
+                first |= (fifth & 1) << 4;
+                second |= (fifth & 2) << 3;
+            }
+            store(q + i, first);
+            store(q + 32 + i, second);
+        }
     out->step = fore_load_u16(block);
     out->base = fore_load_u16(block + 2) ^ 0x8000; /* the minimum is taken away */
 }
@@ -103,11 +120,15 @@ static void unpack_q45k(const unsigned char *block, bool five, fore_gguf_product
 /* 128 bytes of nibbles, 64 of fifth and sixth bits, 16 scales in int8, d; numbers are d * scale * (q - 32). */
 static void unpack_q6k(const unsigned char *block, fore_gguf_products *out) {
     const unsigned char *low = block, *high = block + 128;
-    for (int n = 0; n < SUPER; n++) {
-        int half = n / 128, in = n % 128, quarter = in / 32, i = n % 32;
-        unsigned q = low[half * 64 + in % 64] >> in / 64 * 4 & 15u;
-        out->q[n] = (uint8_t)(q | (high[half * 32 + i] >> 2 * quarter & 3u) << 4);
-    }
+    uint8_t *q = out->q;
+    for (int half = 0; half < 2; half++, low += 64, high += 32, q += 128)
+        for (int i = 0; i < 32; i += WIDE) {
+            bytes a = load(low + i), b = load(low + 32 + i), above = load(high + i);
+            store(q + i, (a & 15) | (above & 3) << 4);
+            store(q + 32 + i, (b & 15) | (above & 12) << 2);
+            store(q + 64 + i, a >> 4 | (above & 48));
+            store(q + 96 + i, b >> 4 | (above & 192) >> 2);
+        }
     memcpy(out->u, block + 192, 16);
     memcpy(out->v, block + 192, 16);
     out->step = fore_load_u16(block + 208);

@@ -32,12 +32,30 @@ void fore_quantised_free(fore_quantised *q) {
     *q = (fore_quantised){0};
 }
 
+bool fore_takes_same_rows(const fore_weight *a, const fore_weight *b) { return a->group == b->group && a->order == b->order; }
+
+void fore_quantise_rows(const fore_kern *kern, const fore_weight *w, const fore_qrows *to, const float *x, size_t ldx, int T) {
+    if (!w->order) {
+        kern->quantize_rows(to, x, ldx, T, w->K, w->group);
+        return;
+    }
+    float inputs[128]; /* of a group */
+    const size_t group = (size_t)w->group;
+    for (size_t t = 0; t < (size_t)T; t++, x += ldx)
+        for (size_t k = 0; k < (size_t)w->K; k += group) {
+            size_t at = t * to->groups + k / group;
+            const fore_qrows part = {to->q + t * to->row + k, to->scale + at, to->sum + at, to->row, to->groups};
+            for (size_t i = 0; i < group; i++) inputs[i] = x[w->order[k + i]];
+            kern->quantize_rows(&part, inputs, group, 1, w->group, w->group);
+        }
+}
+
 typedef struct quantise_job {
     const fore_kern *kern;
+    const fore_weight *w;
     fore_qrows to;
     const float *x;
     size_t ldx;
-    int K, group;
 } quantise_job;
 
 static void quantise_task(void *context, int first, int rows, int worker) {
@@ -45,7 +63,7 @@ static void quantise_task(void *context, int first, int rows, int worker) {
     const quantise_job *j = context;
     size_t t = (size_t)first;
     const fore_qrows to = {j->to.q + t * j->to.row, j->to.scale + t * j->to.groups, j->to.sum + t * j->to.groups, j->to.row, j->to.groups};
-    j->kern->quantize_rows(&to, j->x + t * j->ldx, j->ldx, rows, j->K, j->group);
+    fore_quantise_rows(j->kern, j->w, &to, j->x + t * j->ldx, j->ldx, rows);
 }
 
 static fore_qrows *lay_out(const fore_engine *engine, fore_qrows *to, int T, int K, int group) {
@@ -56,19 +74,12 @@ static fore_qrows *lay_out(const fore_engine *engine, fore_qrows *to, int T, int
     return to;
 }
 
-static const fore_qrows *quantise(const fore_engine *engine, fore_qrows *to, const float *x, size_t ldx, int T, int K, int group) {
-    quantise_job j = {engine->kern, *lay_out(engine, to, T, K, group), x, ldx, K, group};
-    if ((size_t)T * (size_t)K <= ALONE) quantise_task(&j, 0, T, 0);
+const fore_qrows *fore_quantise(const fore_engine *engine, const fore_weight *w, const float *x, size_t ldx, int T) {
+    const fore_qrows *to = lay_out(engine, &engine->quantised->rows, T, w->K, w->group);
+    quantise_job j = {engine->kern, w, *to, x, ldx};
+    if ((size_t)T * (size_t)w->K <= ALONE) quantise_task(&j, 0, T, 0);
     else fore_rows(engine, quantise_task, &j, T, T < 64 ? 1 : 8);
     return to;
-}
-
-const fore_qrows *fore_quantise(const fore_engine *engine, const float *x, size_t ldx, int T, int K, int group) {
-    return quantise(engine, &engine->quantised->rows, x, ldx, T, K, group);
-}
-
-const fore_qrows *fore_quantise_also(const fore_engine *engine, const float *x, size_t ldx, int T, int K, int group) {
-    return quantise(engine, &engine->quantised->next, x, ldx, T, K, group);
 }
 
 const fore_qrows *fore_quantise_next(const fore_engine *engine, int T, int K, int group) {
@@ -159,7 +170,7 @@ static void run_products(const fore_engine *engine, linear_job *j) {
     fore_pool_run(engine->pool, linear_task, j, j->first_task[j->count]);
 }
 
-/* One size of groups a round; matrices that are not quantised go with the first one. */
+/* Quantised matrices that take the same rows a round; those that are not quantised go with the first one. */
 void fore_linear(const fore_engine *engine, const float *x, size_t ldx, int T, const fore_product *products, int count) {
     fore_product now[MAX_PRODUCTS], later[MAX_PRODUCTS];
     int left = count;
@@ -168,15 +179,16 @@ void fore_linear(const fore_engine *engine, const float *x, size_t ldx, int T, c
     memcpy(later, products, (size_t)count * sizeof *products);
     while (left) {
         linear_job j = {.kern = engine->kern, .x = x, .ldx = ldx, .T = T, .products = now};
-        int group = 0, rest = 0;
+        const fore_weight *first = NULL;
+        int rest = 0;
         for (int p = 0; p < left; p++) {
-            int g = later[p].w->group;
-            if (!group) group = g;
-            if (g && g != group) later[rest++] = later[p];
+            const fore_weight *w = later[p].w;
+            if (!first && w->bits) first = w;
+            if (w->bits && !fore_takes_same_rows(w, first)) later[rest++] = later[p];
             else now[j.count++] = later[p];
         }
         left = rest;
-        if (group) j.q = fore_quantise(engine, x, ldx, T, now[0].w->K, group);
+        if (first) j.q = fore_quantise(engine, first, x, ldx, T);
         run_products(engine, &j);
     }
 }

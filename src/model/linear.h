@@ -36,13 +36,16 @@ typedef struct fore_product {
     size_t ldy;
 } fore_product;
 
-/* x [T,K] into the engine's room for quantised rows. It is overwritten by the next call. */
-const fore_qrows *fore_quantise(const fore_engine *engine, const float *x, size_t ldx, int T, int K, int group);
-/* The same into the second room, for matrices with groups of another size. */
-const fore_qrows *fore_quantise_also(const fore_engine *engine, const float *x, size_t ldx, int T, int K, int group);
+/* Whether rows quantised for one quantised matrix are those for the other: in the same groups and order. */
+bool fore_takes_same_rows(const fore_weight *a, const fore_weight *b);
+/* x [T,K] as a quantised matrix takes its inputs, by the calling thread alone. */
+void fore_quantise_rows(const fore_kern *kern, const fore_weight *w, const fore_qrows *to, const float *x, size_t ldx, int T);
+/* The same into the engine's room for quantised rows, by all threads. It is overwritten by the next call. */
+const fore_qrows *fore_quantise(const fore_engine *engine, const fore_weight *w, const float *x, size_t ldx, int T);
 /* The second room for T rows of K, which tasks fill by fore_quantise_part. It lasts until the next call. */
 const fore_qrows *fore_quantise_next(const fore_engine *engine, int T, int K, int group);
-/* Numbers k0 .. k0+n-1 of T rows, from x [T,n], by the calling thread alone; k0 and n are multiples of group. */
+/* Numbers k0 .. k0+n-1 of T rows, from x [T,n], by the calling thread alone; k0 and n are multiples of group. For matrices without
+ * an order. */
 void fore_quantise_part(const fore_kern *kern, const fore_qrows *to, const float *x, size_t ldx, int T, int k0, int n, int group);
 /* Outputs n0 .. n1-1 of a product, by the calling thread alone; n0 is a multiple of 16, n1 too or N. q: the same rows
  * quantised by the matrix's group, when it is quantised. */

@@ -59,7 +59,8 @@ static void strip_task(void *context, int index, int worker) {
 /* Outputs of a task, so that all threads have about as much to do; 0: not by strips. */
 static int strip_width(const fore_pass *p, const fore_layer *layer) {
     const fore_weight *gate = &layer->gate_proj, *up = &layer->up_proj, *down = &layer->down_proj;
-    if (p->T < MANY || fore_pool_nodes(p->engine->pool) > 1 || !gate->bits || !up->bits || !down->bits || gate->group != up->group) return 0;
+    if (p->T < MANY || fore_pool_nodes(p->engine->pool) > 1 || !gate->bits || !up->bits || !down->bits || !fore_takes_same_rows(gate, up) || down->order)
+        return 0;
     int threads = fore_pool_threads(p->engine->pool), width = fore_linear_width(gate->N, threads, down->group > STEP ? down->group : STEP);
     return width <= gate->N / threads ? width : 0; /* else `wide` has no room for all */
 }
@@ -70,7 +71,7 @@ static void strips(const fore_pass *p, const fore_layer *layer, int width, const
     strip_job j = {.pass = p, .layer = layer, .width = width};
     fore_profile_op(p->engine, FORE_OP_GATE_UP);
     if (p->engine->profile) fore_profile_count_products(p->engine->profile, products, 2, p->T);
-    j.in = fore_quantise(p->engine, x, (size_t)C, p->T, C, layer->gate_proj.group);
+    j.in = fore_quantise(p->engine, &layer->gate_proj, x, (size_t)C, p->T);
     j.out = fore_quantise_next(p->engine, p->T, F, layer->down_proj.group);
     fore_pool_run(p->engine->pool, strip_task, &j, (F + width - 1) / width);
     fore_profile_split(p->engine);

@@ -3,11 +3,13 @@
 
 #include "model/profile.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "kernels/turn.h"
 
-enum { TASKS_PER_THREAD = 8, MIN_OUTPUTS = 16, ROW_BLOCK = 4, FEW_ROWS = 8 };
+/* ALONE: numbers that are quantised by the caller itself. */
+enum { TASKS_PER_THREAD = 8, MIN_OUTPUTS = 16, ROW_BLOCK = 4, FEW_ROWS = 8, ALONE = 16384 };
 
 typedef struct moe_job {
     const fore_pass *pass;
@@ -23,8 +25,8 @@ typedef struct moe_job {
     int32_t *active;  /* [E] experts that some row picked */
     float *gate, *up; /* [T*k,I] */
     float *rows;      /* [T*k,C] inputs by slot, then outputs by slot */
-    const fore_qrows *q[2]; /* the same rows by slot, quantised, when the experts are: in groups of one size, and of another */
-    int group[2];           /* the sizes; 0: none */
+    const fore_experts *takes[2]; /* kinds of matrices that take the quantised rows in the engine's two rooms */
+    const float *input;           /* ... and what they were made from, by slot */
     int T, C, E, I, k, active_count;
     bool shared; /* there is a shared expert */
     int blocks, block; /* pieces of an expert's outputs, and outputs of a piece */
@@ -135,30 +137,49 @@ static piece piece_at(const moe_job *j, int index, int N) {
     return (piece){e, j->first[e], j->first[e + 1] - j->first[e], n0, N - n0 < j->block ? N : n0 + j->block};
 }
 
-static void add_group(moe_job *j, const fore_experts *experts) {
-    for (int e = 0; e < (experts->each ? j->E : 1); e++) {
-        int g = fore_expert_at(experts, e).group;
-        if (!j->group[0]) j->group[0] = g;
-        else if (g && g != j->group[0]) j->group[1] = g;
+/* Room [T*k,K] for the rows of all slots, a place for each number of the smallest groups. */
+static fore_qrows room_rows(const fore_qrows *room, size_t slot, int K) {
+    size_t groups = (size_t)K / FORE_LEAST_GROUP, at = slot * groups;
+    return (fore_qrows){room->q + slot * (size_t)K, room->scale + at, room->sum + at, (size_t)K, groups};
+}
+
+/* Rows first .. of an input by slot, as the matrices of each one's expert take it: for the first kind of matrix in one room, for the
+ * second in the other where it takes them differently. */
+static void quantise_task(void *context, int first, int rows, int worker) {
+    (void)worker;
+    const moe_job *j = context;
+    const fore_engine *engine = j->pass->engine;
+    for (int i = 0, slot = first, end = first + rows; slot < end; i++) {
+        int e = j->active[i], last = j->first[e + 1] < end ? j->first[e + 1] : end;
+        if (last <= slot) continue;
+        const fore_weight a = fore_expert_at(j->takes[0], e), b = fore_expert_at(j->takes[1], e);
+        const float *x = j->input + (size_t)slot * (size_t)a.K;
+        const fore_qrows to[2] = {room_rows(&engine->quantised->rows, (size_t)slot, a.K), room_rows(&engine->quantised->next, (size_t)slot, a.K)};
+        if (a.bits) fore_quantise_rows(engine->kern, &a, &to[0], x, (size_t)a.K, last - slot);
+        if (b.bits && !(a.bits && fore_takes_same_rows(&a, &b))) fore_quantise_rows(engine->kern, &b, &to[1], x, (size_t)a.K, last - slot);
+        slot = last;
     }
 }
 
 /* Quantises the rows [T*k,K] of all slots when some expert's matrices are quantised. */
 static void quantise_slots(moe_job *j, const fore_experts *a, const fore_experts *b, const float *rows, int K) {
-    const fore_engine *engine = j->pass->engine;
-    j->group[0] = j->group[1] = 0;
-    add_group(j, a);
-    add_group(j, b);
-    if (j->group[0]) j->q[0] = fore_quantise(engine, rows, (size_t)K, j->T * j->k, K, j->group[0]);
-    if (j->group[1]) j->q[1] = fore_quantise_also(engine, rows, (size_t)K, j->T * j->k, K, j->group[1]);
+    const int slots = j->T * j->k;
+    bool any = false;
+    for (int i = 0; i < j->active_count && !any; i++) any = fore_expert_at(a, j->active[i]).bits || fore_expert_at(b, j->active[i]).bits;
+    if (!any) return;
+    assert((size_t)slots * (size_t)K <= j->pass->engine->quantised->values);
+    j->takes[0] = a;
+    j->takes[1] = b;
+    j->input = rows;
+    if ((size_t)slots * (size_t)K <= ALONE) quantise_task(j, 0, slots, 0);
+    else fore_rows(j->pass->engine, quantise_task, j, slots, slots < 64 ? 1 : 8);
 }
 
-/* Quantised rows from a slot on, in groups of the size. */
-static fore_qrows slot_rows(const moe_job *j, int slot, int group) {
-    if (!group) return (fore_qrows){0};
-    const fore_qrows *q = j->q[group == j->group[1]];
-    size_t s = (size_t)slot, at = s * q->groups;
-    return (fore_qrows){q->q + s * q->row, q->scale + at, q->sum + at, q->row, q->groups};
+/* Quantised rows from a slot on, as the expert's matrix takes them. */
+static fore_qrows slot_rows(const moe_job *j, const fore_experts *experts, int e, int slot) {
+    const fore_weight w = fore_expert_at(experts, e), a = fore_expert_at(j->takes[0], e);
+    const fore_quantised *rooms = j->pass->engine->quantised;
+    return room_rows(a.bits && fore_takes_same_rows(&w, &a) ? &rooms->rows : &rooms->next, (size_t)slot, w.K);
 }
 
 /* Columns n .. n+cols-1 of a transposed matrix, as rows of K. */
@@ -177,7 +198,7 @@ static void multiply(const moe_job *j, const fore_experts *experts, const piece 
     fore_weight w = fore_expert_at(experts, p->expert);
     if (!experts->across) {
         const fore_product whole = {&w, NULL, y, ldy};
-        const fore_qrows q = slot_rows(j, p->slot, w.group);
+        const fore_qrows q = w.bits ? slot_rows(j, experts, p->expert, p->slot) : (fore_qrows){0};
         fore_product_slice(kern, &whole, x, ldx, &q, p->count, p->n0, p->n1);
         return;
     }

@@ -77,23 +77,6 @@ static bool is_numbered(const fore_binder *b, int E, int i) {
     return false;
 }
 
-/* The rows that a layer's experts share are quantised at most twice. */
-static void check_groups(fore_binder *b, int E, const fore_layer *l, int i) {
-    const fore_experts *const kinds[] = {&l->expert_gate, &l->expert_up, &l->expert_down};
-    int seen[2][2] = {{0}};
-    for (int k = 0; k < PART_COUNT; k++)
-        for (int e = 0; e < (kinds[k]->each ? E : 1); e++) {
-            int g = fore_expert_at(kinds[k], e).group, *have = seen[k == PART_COUNT - 1];
-            if (!g || g == have[0] || g == have[1]) continue;
-            if (have[1]) {
-                b->status = fore_fail(b->err, FORE_ERR_UNSUPPORTED, "weights: %slayers.%d.mlp: experts quantised in groups of %d, of %d and "
-                                      "of %d; two sizes for a layer are supported", b->prefix, i, have[0], have[1], g);
-                return;
-            }
-            have[have[0] != 0] = g;
-        }
-}
-
 void fore_bind_moe(fore_binder *b, const fore_text_config *t, fore_layer *l, int i) {
     const moe_shape s = {t->num_experts, t->moe_intermediate_size, t->hidden_size};
     int F = t->shared_expert_intermediate_size;
@@ -116,5 +99,4 @@ void fore_bind_moe(fore_binder *b, const fore_text_config *t, fore_layer *l, int
         b->status = fore_fail(b->err, FORE_ERR_FORMAT, "weights: %slayers.%d.mlp.experts: none found (looked for "
                               "experts.gate_up_proj, experts.0.gate_proj.weight and switch_mlp.gate_proj.weight); the checkpoint is "
                               "incomplete or of another layout", b->prefix, i);
-    if (!b->status) check_groups(b, s.E, l, i);
 }

@@ -150,7 +150,7 @@ static fore_status bind(const fore_network *n, const fore_store *store, const ch
     if (s) return s;
     s = fore_panels_reserve(&m->panels, store, prefix, &n->config.stored, err);
     if (s) return s;
-    fore_binder b = {store, &m->arena, &m->panels, n->kern, prefix, err, FORE_OK};
+    fore_binder b = {store, &m->arena, &m->panels, n->kern, prefix, err, FORE_OK, NULL, 0};
     int C = m->text.hidden_size;
     float plus = m->norms_absolute ? 0.0f : 1.0f; /* every family with a head has zero-centred norms */
     fore_bind_vector(&b, &m->norm_embedding, C, plus, "pre_fc_norm_embedding.weight");

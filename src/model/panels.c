@@ -30,7 +30,14 @@ size_t fore_weight_bytes(const fore_weight *w) {
 
 void fore_weight_row(const fore_kern *kern, const fore_weight *w, int row, float *y) {
     size_t K = (size_t)w->K, at = (size_t)row * K;
-    if (w->bits) {
+    if (w->bits && w->order) {
+        const fore_qweight q = fore_weight_quantised(w);
+        float group[128];
+        for (int k = 0; k < w->K; k += w->group) {
+            fore_qweight_dequantize_group(&q, row, k / w->group, group);
+            for (int i = 0; i < w->group; i++) y[w->order[k + i]] = group[i];
+        }
+    } else if (w->bits) {
         const fore_qweight q = fore_weight_quantised(w);
         fore_qweight_dequantize(&q, row, y);
     } else if (w->dtype == FORE_DTYPE_BF16) {
@@ -156,7 +163,8 @@ fore_status fore_panels_add(fore_panels *p, const fore_panel_job *job, fore_weig
     p->used = at + size;
     p->parameters += (uint64_t)w->N * (uint64_t)w->K;
     count_kind(p, job);
-    *out = (fore_weight){.data = p->memory + at, .dtype = w->dtype, .N = w->N, .K = w->K, .bits = w->bits, .group = w->group};
+    *out = (fore_weight){.data = p->memory + at, .dtype = w->dtype, .N = w->N, .K = w->K, .bits = w->bits, .group = w->group,
+                         .order = job->from ? job->from->order : NULL};
     return FORE_OK;
 }
 

@@ -15,6 +15,7 @@ typedef struct fore_weight {
     fore_dtype dtype; /* F32, F16 or BF16; quantised: of scales and biases, as in fore_qweight */
     int N, K;
     int bits, group;  /* 4 or 8, and 16, 32, 64 or 128; 0: not quantised */
+    const int32_t *order; /* quantised: [K] the input that each column of the panels is for; NULL: column k is for input k */
 } fore_weight;
 
 static inline fore_qweight fore_weight_quantised(const fore_weight *w) {

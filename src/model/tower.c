@@ -128,7 +128,7 @@ static void product_to(const tower_pass *p, int worker, const fore_weight *w, co
         float *room = p->worker + (size_t)worker * p->worker_floats;
         float *scale = room + values / sizeof(float);
         q = (fore_qrows){(int8_t *)room, scale, scale + values / FORE_LEAST_GROUP, K, K / (size_t)w->group};
-        kern->quantize_rows(&q, x, K, rows, w->K, w->group);
+        fore_quantise_rows(kern, w, &q, x, K, rows);
     }
     fore_product_slice(kern, &d, x, K, &q, rows, 0, w->N);
 }

@@ -81,7 +81,7 @@ fore_status fore_tower_bind(fore_network *n, const char *prefix, fore_error *err
     w->deepstack = fore_arena_alloc(&n->arena, (size_t)v->deepstack_count + 1, sizeof *w->deepstack);
     if (!w->blocks || !w->deepstack) return fore_fail_nomem(err, "the vision block table");
     uint64_t before = n->panels.parameters;
-    fore_binder b = {n->store, &n->arena, &n->panels, n->kern, prefix, err, FORE_OK};
+    fore_binder b = {n->store, &n->arena, &n->panels, n->kern, prefix, err, FORE_OK, NULL, 0};
     bind_patches(&b, v, &w->patch_embed);
     if (!v->gated) fore_bind_vector(&b, &w->patch_b, C, 0, "patch_embed.proj.bias");
     if (side) fore_bind_matrix(&b, &w->pos_embed, v->num_position_embeddings, C, "pos_embed.weight");

@@ -127,7 +127,7 @@ static fore_status bind_text(fore_network *n, fore_error *err) {
         return fore_fail(err, FORE_ERR_FORMAT,
                          "weights: embed_tokens.weight: missing (looked under model.language_model., language_model.model., "
                          "language_model., model. and no prefix)");
-    fore_binder b = {n->store, &n->arena, &n->panels, n->kern, prefix, err, FORE_OK};
+    fore_binder b = {n->store, &n->arena, &n->panels, n->kern, prefix, err, FORE_OK, NULL, 0};
     int C = t->hidden_size;
     n->layers = fore_arena_alloc(&n->arena, (size_t)t->num_hidden_layers, sizeof *n->layers);
     if (!n->layers) return fore_fail_nomem(err, "the layer table");

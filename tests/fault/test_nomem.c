@@ -246,6 +246,7 @@ static void test_model(void **state) {
     fail_each("open shards", open_random_model, FORE_DATA "/models/dense_sharded_bf16", 100);
     fail_each("open FP8 with a draft head in it", open_random_model, FORE_DATA "/forms/fp8", 100);
     fail_each("open packed integers with a draft head beside", open_random_model, FORE_DATA "/forms/int4", 100);
+    fail_each("open columns out of the order of their groups", open_random_model, FORE_DATA "/forms/gptq_order", 100);
 }
 
 static void test_tokenizer(void **state) {

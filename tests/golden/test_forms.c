@@ -24,7 +24,7 @@ static const struct {
     int matrices; /* with a digest */
 } cases[] = {
     {"fp8", true, 0, 21},       {"fp8_experts", true, 0, 57}, {"fp8_channel", true, 0, 13}, {"fp8_head", true, 0, 8}, {"int4", false, 4, 13},
-    {"int4_zeros", false, 4, 13}, {"int8", false, 8, 21},     {"awq", false, 4, 13},        {"gptq", false, 4, 13}, {"gptq_order", true, 0, 13},
+    {"int4_zeros", false, 4, 13}, {"int8", false, 8, 21},     {"awq", false, 4, 13},        {"gptq", false, 4, 13}, {"gptq_order", false, 4, 13},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

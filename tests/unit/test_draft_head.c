@@ -27,7 +27,7 @@ static void *get(size_t size) {
 
 /* ---- rows --------------------------------------------------------------------------------------------------------- */
 
-enum { V = 200, C = 192, COUNT = 53 };
+enum { V = 200, C = 256, COUNT = 53 };
 
 /* A source matrix [V,C] of a type or, with bits, of panels of `group`. */
 static fore_weight make_source(fore_dtype dtype, int bits, int group, void **owned) {
@@ -38,7 +38,11 @@ static fore_weight make_source(fore_dtype dtype, int bits, int group, void **own
         const fore_qweight q = fore_weight_quantised(&w);
         unsigned char *stored = get(fore_qweight_stored_q(&q) + 2 * fore_qweight_stored_affine(&q));
         unsigned char *scales = stored + fore_qweight_stored_q(&q), *biases = scales + fore_qweight_stored_affine(&q);
-        assert_int_equal(fore_quantize_rows(&q, stored, scales, biases, FORE_DTYPE_F32, x, NULL), FORE_OK);
+        if (dtype == FORE_DTYPE_BF16 || dtype == FORE_DTYPE_F16)
+            assert_int_equal(fore_quantize_rows(&q, stored, scales, biases, FORE_DTYPE_F32, x, NULL), FORE_OK);
+        else /* any numbers: bytes below 0x40 make finite scales, and bytes of scales that are products */
+            for (size_t i = 0; i < fore_qweight_stored_q(&q) + 2 * fore_qweight_stored_affine(&q); i++)
+                stored[i] = (unsigned char)(fore_random_bits(4, i, 0, 21) & 0x3f);
         *owned = get(fore_weight_bytes(&w));
         fore_qweight_pack(&q, *owned, stored, scales, biases);
         free(stored);
@@ -111,7 +115,8 @@ static void test_rows(void **state) {
     static const struct {
         fore_dtype dtype;
         int bits, group;
-    } kinds[] = {{FORE_DTYPE_F32, 0, 0}, {FORE_DTYPE_BF16, 0, 0}, {FORE_DTYPE_F16, 0, 0}, {FORE_DTYPE_BF16, 4, 64}, {FORE_DTYPE_F16, 4, 32}, {FORE_DTYPE_BF16, 8, 64}};
+    } kinds[] = {{FORE_DTYPE_F32, 0, 0}, {FORE_DTYPE_BF16, 0, 0}, {FORE_DTYPE_F16, 0, 0}, {FORE_DTYPE_BF16, 4, 64}, {FORE_DTYPE_F16, 4, 32}, {FORE_DTYPE_BF16, 8, 64},
+                 {FORE_DTYPE_F32, 4, 32}, {FORE_DTYPE_F32, 8, 128}, {FORE_DTYPE_U8, 4, 32},   {FORE_DTYPE_U8, 8, 32},   {FORE_DTYPE_I8, 8, 16}};
     fore_error err;
     fore_pool *pool;
     assert_int_equal(fore_pool_new(3, &pool, &err), FORE_OK);

@@ -10,7 +10,9 @@
 #include <cmocka.h>
 
 #include "kernels/half.h"
+#include "kernels/quant.h"
 #include "model/forms.h"
+#include "model/gguf_blocks.h"
 #include "model/weights.h"
 #include "support/golden.h"
 #include "support/scratch.h"
@@ -118,6 +120,182 @@ static void test_values(void **state) {
     golden_close(&g);
 }
 
+enum { MOST = 256 };
+
+typedef struct kit {
+    scratch s;
+    fore_tensor_file *file;
+    fore_tensor t[MOST];
+    size_t count;
+} kit;
+
+static void kit_open(kit *k) {
+    fore_error err = {0};
+    *k = (kit){0};
+    scratch_make(&k->s);
+    if (fore_tensors_open(EXTRA, &k->file, &err)) fail_msg("%s", err.text);
+    for (const fore_tensor *t; (t = fore_tensors_at(k->file, k->count)); k->t[k->count++] = *t) assert_true(k->count < MOST);
+}
+
+static void kit_close(kit *k) {
+    fore_tensors_close(k->file);
+    scratch_remove(&k->s);
+}
+
+static fore_tensor *tensor(kit *k, const char *name) {
+    for (size_t i = 0; i < k->count; i++)
+        if (!strcmp(k->t[i].name, name)) return &k->t[i];
+    fail_msg("no tensor %s", name);
+    return NULL;
+}
+
+/* Scales in F32: panels wherever a number of f32 is all that a bias needs, and always the product with q - zero in one rounding. */
+static void test_wide_scales(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        bool odd; /* scales with all 24 digits */
+        int bits;
+    } table[] = {{"int4_True", true, 4},   {"int4_True", false, 4}, {"int3_False", true, 8}, {"int3_False", false, 4}, {"int4_False", true, 8},
+                 {"int4_False", false, 4}, {"int6_False", true, 8}, {"int8_True", true, 8},  {"int8_False", true, 0},  {"int8_False", false, 8},
+                 {"int8_zeros", true, 0},  {"int4_narrow", true, 8}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        kit k;
+        fore_error err = {0};
+        fore_store *stores[2] = {NULL, NULL};
+        fore_form_matrix m[2];
+        char name[64];
+        float wide[24 * 4];
+        kit_open(&k);
+        if (fore_store_open_file(EXTRA, &stores[0], &err)) fail_msg("%s", err.text);
+        read_matrix(stores[0], table[i].name, NULL, &m[0]);
+        snprintf(name, sizeof name, "%s.weight_scale", table[i].name);
+        fore_tensor *scales = tensor(&k, name);
+        size_t groups = (size_t)scales->shape[1], width = m[0].K / groups;
+        for (size_t g = 0; g < 24 * groups; g++) wide[g] = (table[i].odd ? 0x1.fffff2p-9f : 0x1.98p-9f) * (float)(int)(g % 7 + 1) * (g % 3 ? 1 : -1);
+        unsigned char before[24 * 4 * 2];
+        memcpy(before, scales->data, 24 * groups * 2);
+        scales->dtype = "F32";
+        scales->data = wide;
+        if (fore_tensors_write(scratch_path(&k.s, "x.safetensors"), k.t, k.count, &err) ||
+            fore_store_open_file(scratch_path(&k.s, "x.safetensors"), &stores[1], &err))
+            fail_msg("%s", err.text);
+        read_matrix(stores[1], table[i].name, NULL, &m[1]);
+        if (m[1].bits != table[i].bits || m[1].dtype != FORE_DTYPE_F32) fail_msg("%s: %d bits, type %d", table[i].name, m[1].bits, (int)m[1].dtype);
+        float *narrow = rows_of(&m[0], 0, 24), *have = rows_of(&m[1], 0, 24);
+        for (size_t j = 0; j < 24 * m[0].K; j++) {
+            size_t g = j / m[0].K * groups + j % m[0].K / width;
+            float whole = narrow[j] / fore_load_bf16(before + 2 * g); /* q - zero */
+            assert_true(whole == rintf(whole));
+            if (have[j] != wide[g] * whole) fail_msg("%s: number %zu is %a, not %a", table[i].name, j, (double)have[j], (double)(wide[g] * whole));
+        }
+        free(narrow);
+        free(have);
+        fore_store_close(stores[0]);
+        fore_store_close(stores[1]);
+        kit_close(&k);
+    }
+}
+
+/* Columns that are not in the order of their groups: panels in that order, and floats where groups are not of one size. */
+static void test_order(void **state) {
+    (void)state;
+    enum { N = 32, K = 64 };
+    const fore_stored_settings settings = {.bits = 4, .zeros_less_one = true};
+    for (int even = 0; even < 2; even++) {
+        kit k;
+        fore_error err = {0};
+        fore_store *stores[2] = {NULL, NULL};
+        fore_form_matrix m[2];
+        int32_t groups[K], order[K];
+        for (int c = 0; c < K; c++) groups[c] = even ? (c * 37 + c / 8) % K % 2 : c % 3 == 0;
+        int count = 0;
+        for (int c = 0; c < K; c++) count += groups[c];
+        assert_int_equal(count == K / 2, even);
+        kit_open(&k);
+        const unsigned char *scales = tensor(&k, "gptq4.scales")->data;
+        tensor(&k, "gptq4.g_idx")->data = groups;
+        if (fore_store_open_file(EXTRA, &stores[0], &err) || fore_tensors_write(scratch_path(&k.s, "x.safetensors"), k.t, k.count, &err) ||
+            fore_store_open_file(scratch_path(&k.s, "x.safetensors"), &stores[1], &err))
+            fail_msg("%s", err.text);
+        for (int i = 0; i < 2; i++) read_matrix(stores[i], "gptq4", &settings, &m[i]);
+        assert_true(m[0].bits == 4 && !m[0].ordered && m[1].bits == (even ? 4 : 0) && m[1].ordered == even);
+        for (int c = 0; c < K; c++) order[c] = c;
+        if (even) {
+            m[1].form->order(&m[1], order);
+            for (int c = 1; c < K; c++) assert_true(groups[order[c]] == c / 32 && (c % 32 == 0 || order[c] > order[c - 1]));
+            m[1].order = order;
+        }
+        float *plain = rows_of(&m[0], 0, N), *have = rows_of(&m[1], 0, N);
+        for (int n = 0; n < N; n++)
+            for (int c = 0; c < K; c++) {
+                int from = order[c]; /* the zeros of this matrix are all the same */
+                float scale = fore_load_f16(scales + 2 * (from / 32 * N + n)), want = fore_load_f16(scales + 2 * (groups[from] * N + n));
+                want *= plain[n * K + from] / scale;
+                if (have[n * K + c] != want) fail_msg("[%d,%d]: %a, not %a", n, c, (double)have[n * K + c], (double)want);
+            }
+        free(plain);
+        free(have);
+        fore_store_close(stores[0]);
+        fore_store_close(stores[1]);
+        kit_close(&k);
+    }
+}
+
+/* Blocks of GGUF whose columns lie in another order: in whole blocks, in whole groups, and in less. */
+static void test_turned_blocks(void **state) {
+    (void)state;
+    enum { ROWS = 5, K = 1024 };
+    static const fore_order orders[] = {{true, 0, 256, 2, 1, 2}, {true, 256, 128, 3, 1, 2}, {true, 0, 32, 4, 1, 8}, {true, 0, 16, 8, 1, 8}, {true, 0, 8, 8, 1, 16},
+                                        {false, 1, 1, 2, 1, 2}};
+    static const struct {
+        uint32_t type;
+        int bits, group;
+        fore_dtype dtype[6];
+    } table[] = {{FORE_GGUF_TYPE_Q4_K, 4, 32, {FORE_DTYPE_U8, FORE_DTYPE_F32, FORE_DTYPE_F32, 0, 0, FORE_DTYPE_U8}},
+                 {FORE_GGUF_TYPE_Q5_K, 8, 32, {FORE_DTYPE_U8, FORE_DTYPE_F32, FORE_DTYPE_F32, 0, 0, FORE_DTYPE_U8}},
+                 {FORE_GGUF_TYPE_Q6_K, 8, 16, {FORE_DTYPE_I8, FORE_DTYPE_F32, FORE_DTYPE_F32, FORE_DTYPE_F32, 0, FORE_DTYPE_I8}},
+                 {FORE_GGUF_TYPE_Q4_0, 4, 32, {FORE_DTYPE_F16, FORE_DTYPE_F16, FORE_DTYPE_F16, 0, 0, FORE_DTYPE_F16}},
+                 {FORE_GGUF_TYPE_Q8_0, 8, 32, {FORE_DTYPE_F16, FORE_DTYPE_F16, FORE_DTYPE_F16, 0, 0, FORE_DTYPE_F16}}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        for (size_t o = 0; o < 6; o++) {
+            const fore_gguf_type *type = fore_gguf_find_type(table[i].type);
+            const size_t row = K / type->block * type->bytes;
+            unsigned char *data = malloc(ROWS * row);
+            for (size_t k = 0; k < ROWS * row; k++) data[k] = (unsigned char)((k * 2654435761u >> 7) & 0x7f);
+            for (size_t k = 0; k < ROWS * K / type->block; k++) /* small steps */
+                for (size_t at = 1; at < 4; at += 2) {
+                    size_t step = type->id == FORE_GGUF_TYPE_Q6_K ? 209 : at;
+                    if (at == 1 || type->block == 256) data[k * type->bytes + step] &= 0x1f;
+                }
+            fore_entry e = {.name = "m.weight", .dtype_name = type->name, .dims = 2, .shape = {ROWS, K}, .data = data, .bytes = ROWS * row, .order = &orders[o]};
+            fore_form_matrix m;
+            fore_error err = {0};
+            if (fore_forms_read(NULL, &e, NULL, &m, &err)) fail_msg("%s", err.text);
+            const fore_dtype dtype = table[i].dtype[o];
+            if (m.bits != (dtype ? table[i].bits : 0) || m.group != (dtype ? table[i].group : 0) || m.dtype != (dtype ? dtype : FORE_DTYPE_F32))
+                fail_msg("%s, order %zu: %d bits in groups of %d, type %d", type->name, o, m.bits, m.group, (int)m.dtype);
+            float *all = malloc(ROWS * K * sizeof *all), *have = malloc(K * sizeof *have);
+            fore_gguf_dequantize(type, data, ROWS * K, all);
+            fore_qweight w = {.bits = m.bits, .group = m.group, .N = ROWS, .K = K, .dtype = m.dtype};
+            size_t q = m.bits ? fore_qweight_stored_q(&w) : ROWS * K * sizeof(float), affine = m.bits ? fore_qweight_stored_affine(&w) : 1;
+            unsigned char *stored = malloc(q), *scales = malloc(affine), *biases = malloc(affine), *panels = malloc(m.bits ? fore_qweight_bytes(&w) : 1);
+            const fore_form_rows to = {stored, scales, biases};
+            assert_null(m.form->write(&m, 0, ROWS, &to));
+            if (m.bits) fore_qweight_pack(&w, panels, stored, scales, biases);
+            w.panels = panels;
+            for (size_t n = 0; n < ROWS; n++) {
+                if (m.bits) fore_qweight_dequantize(&w, (int)n, have);
+                else memcpy(have, stored + n * K * sizeof(float), K * sizeof(float));
+                for (size_t k = 0; k < K; k++) {
+                    size_t from = orders[o].columns ? n * K + fore_order_place(&orders[o], k) : fore_order_place(&orders[o], n) * K + k;
+                    if (have[k] != all[from]) fail_msg("%s, order %zu: [%zu,%zu] is %a, not %a", type->name, o, n, k, (double)have[k], (double)all[from]);
+                }
+            }
+            free(data), free(all), free(have), free(stored), free(scales), free(biases), free(panels);
+        }
+}
+
 /* Every value of the type, and the types that the model computes in. */
 static void test_fp8_values(void **state) {
     (void)state;
@@ -152,35 +330,6 @@ static void test_fp8_values(void **state) {
 }
 
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
-
-enum { MOST = 256 };
-
-typedef struct kit {
-    scratch s;
-    fore_tensor_file *file;
-    fore_tensor t[MOST];
-    size_t count;
-} kit;
-
-static void kit_open(kit *k) {
-    fore_error err = {0};
-    *k = (kit){0};
-    scratch_make(&k->s);
-    if (fore_tensors_open(EXTRA, &k->file, &err)) fail_msg("%s", err.text);
-    for (const fore_tensor *t; (t = fore_tensors_at(k->file, k->count)); k->t[k->count++] = *t) assert_true(k->count < MOST);
-}
-
-static void kit_close(kit *k) {
-    fore_tensors_close(k->file);
-    scratch_remove(&k->s);
-}
-
-static fore_tensor *tensor(kit *k, const char *name) {
-    for (size_t i = 0; i < k->count; i++)
-        if (!strcmp(k->t[i].name, name)) return &k->t[i];
-    fail_msg("no tensor %s", name);
-    return NULL;
-}
 
 /* What reading a matrix of the changed file says. */
 static fore_status read_changed(kit *k, const char *module, fore_error *err) {
@@ -420,7 +569,7 @@ static void test_transposed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),  cmocka_unit_test(test_fp8_values), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_values), cmocka_unit_test(test_wide_scales), cmocka_unit_test(test_turned_blocks), cmocka_unit_test(test_order),  cmocka_unit_test(test_fp8_values), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_numbers), cmocka_unit_test(test_fused),      cmocka_unit_test(test_transposed),
     };
     return cmocka_run_group_tests_name("model/forms", tests, NULL, NULL);
