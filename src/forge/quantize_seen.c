@@ -19,7 +19,7 @@ bool fore_seen_is_floats(const fore_form_matrix *form) { return form && !form->b
 static int round_up(int bits) { return bits < 2 ? 2 : bits == 7 ? 8 : bits; }
 
 int fore_seen_width(const fore_form_matrix *form) {
-    if (!form || !form->bits) return 0;
+    if (!form || !form->bits || form->ordered) return 0; /* rows of a folder have no order of columns */
     if (fore_seen_is_mlx(form)) return form->bits;
     /* Those of compressed-tensors, AWQ and GPTQ that become wider lie around 2^bits; those of IQ4_NL are looked up in a table. */
     int bits = form->bits;
@@ -134,6 +134,12 @@ static fore_status keep(fore_arena *arena, fore_seen *seen, size_t i, const fore
     fore_entry *f = &seen->floats[i];
     if (!form) return fore_fail_nomem(err, "the plan");
     *form = *m;
+    if (m->ordered) {
+        int32_t *order = fore_arena_alloc(arena, m->K, sizeof *order);
+        if (!order) return fore_fail_nomem(err, "the plan");
+        m->form->order(m, order);
+        form->order = order;
+    }
     *f = (fore_entry){.dtype = m->bits ? FORE_DTYPE_F32 : m->dtype, .dims = e->dims == 3 ? 3 : 2, .file = e->file};
     f->name = matrix_name(arena, e);
     if (!f->name) return fore_fail_nomem(err, "the plan");
