@@ -53,14 +53,14 @@ static const struct source {
     const char *path, *mmproj;
     double most;       /* of a row's error, when converted without more said; 0: to the bit */
     int least;         /* matrices to compare */
-    int logits;        /* the same ones: 1: without more said, 0: when exact, -1: never, what is exact is held otherwise in memory */
+    int logits;        /* the same ones: 1: without more said, 0: when exact */
 } sources[] = {
     {FORMS "int4", NULL, 0, 14, 1},
     {FORMS "int4_zeros", NULL, 0, 14, 1},
     {FORMS "int8", NULL, 0, 14, 1},
     {FORMS "awq", NULL, 0, 14, 1},
     {FORMS "gptq", NULL, 0, 14, 1},
-    {FORMS "gptq_order", NULL, 0.02, 14, -1},
+    {FORMS "gptq_order", NULL, 0, 14, 1},
     {FORMS "fp8", NULL, 0.2, 14, 0},
     {FORMS "fp8_channel", NULL, 0.2, 14, 0},
     {FORMS "fp8_experts", NULL, 0.2, 30, 0},
@@ -179,7 +179,7 @@ static void test_exact(void **state) {
         const char *out = convert(&s, sources[i].path, o, &r);
         assert_int_equal(r->quantized, 0);
         compare_weights(&sources[i], out, 0);
-        if (sources[i].logits >= 0) compare_logits(&sources[i], out);
+        compare_logits(&sources[i], out);
         check_config(out);
         fore_quantize_report_free(r);
         scratch_remove(&s);
@@ -369,6 +369,54 @@ static void test_requantised(void **state) {
         same_file(scratch_path(&s, "out"), scratch_path(&s, "b"), "model.safetensors.index.json");
         scratch_remove(&s);
     }
+}
+
+/* Columns in the order of their groups: quantised anew they are what they were before, and an order that is none is refused. */
+static void test_order(void **state) {
+    (void)state;
+    scratch a, b, c;
+    make_folder(&a);
+    make_folder(&b);
+    make_folder(&c);
+    const fore_convert_options eight = {.quantize = {.bits = 8, .group = 32}};
+    const char *kept = convert(&a, FORMS "gptq_order", (fore_convert_options){.exact = true}, NULL);
+    convert(&b, kept, eight, NULL);
+    convert(&c, FORMS "gptq_order", eight, NULL);
+    same_file(scratch_path(&b, "out"), scratch_path(&c, "out"), "model.safetensors");
+    fore_error err = {0};
+    fore_tensor_file *f;
+    fore_tensor t[MOST];
+    size_t n = 0, orders = 0;
+    const fore_tensor *x;
+    static int32_t wrong[4096];
+    if (fore_tensors_open(scratch_path(&a, "out/model.safetensors"), &f, &err)) fail_msg("%s", err.text);
+    for (; (x = fore_tensors_at(f, n)); n++) {
+        t[n] = *x;
+        if (!fore_name_ends_with(x->name, ".input_order")) continue;
+        assert_true(x->dims == 1 && x->shape[0] <= 4096 && !strcmp(x->dtype, "I32"));
+        for (size_t k = 0; k < x->shape[0]; k++) wrong[k] = (int32_t)k;
+        if (!orders++) t[n].data = wrong;
+    }
+    assert_true(orders >= 10);
+    for (int i = 0; i < 2; i++) {
+        wrong[7] = i ? 4096 : 6; /* twice; outside */
+        scratch s;
+        make_folder(&s);
+        char path[256];
+        snprintf(path, sizeof path, "%s/config.json", kept);
+        scratch_copy(&s, path, "config.json");
+        if (fore_tensors_write(scratch_path(&s, "model.safetensors"), t, n, &err)) fail_msg("%s", err.text);
+        fore_model *model = NULL;
+        assert_int_equal(fore_model_open(s.dir, NULL, &model, &err), FORE_ERR_FORMAT);
+        assert_non_null(strstr(err.text, ".input_order: number "));
+        assert_int_equal(fore_convert(s.dir, scratch_path(&c, "new"), NULL, NULL, &err), FORE_ERR_FORMAT);
+        assert_non_null(strstr(err.text, ".input_order: number 7"));
+        scratch_remove(&s);
+    }
+    fore_tensors_close(f);
+    scratch_remove(&a);
+    scratch_remove(&b);
+    scratch_remove(&c);
 }
 
 /* Parts that are asked for otherwise than the rest. */
@@ -615,6 +663,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights),        cmocka_unit_test(test_exact), cmocka_unit_test(test_widths), cmocka_unit_test(test_requantised), cmocka_unit_test(test_parts),
         cmocka_unit_test(test_transposed_fp8), cmocka_unit_test(test_mixed), cmocka_unit_test(test_packed_sidecar),
+        cmocka_unit_test(test_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
