@@ -163,10 +163,13 @@ static fore_status give_processors(const fore_source *s, fore_source_file each, 
 }
 
 static fore_status give_metadata(const fore_source *s, fore_source_file each, void *user, fore_error *err) {
-    cJSON *tokenizer = NULL, *config = NULL, *generation = NULL;
-    fore_status status = fore_gguf_tokenizer_trees(s->gguf, &tokenizer, &config, err);
+    char *tokenizer = NULL;
+    size_t size;
+    cJSON *config = NULL, *generation = NULL;
+    fore_status status = fore_gguf_tokenizer_text(s->gguf, &tokenizer, &size, &config, err);
     if (status) return status;
-    status = give_tree("tokenizer.json", tokenizer, each, user, err);
+    if (tokenizer) status = each(user, "tokenizer.json", NULL, tokenizer);
+    free(tokenizer);
     if (!status) status = give_tree("tokenizer_config.json", config, each, user, err);
     else cJSON_Delete(config);
     if (!status) status = fore_gguf_generation_tree(s->gguf, &generation, err);
