@@ -206,6 +206,7 @@ fore_status fore_quantize_index(const fore_quantize_plan *plan, char **text, for
         add_place(&b, map, j->name, f->name);
         if (j->bits) add_place(&b, map, j->scales, f->name);
         if (j->bits) add_place(&b, map, j->biases, f->name);
+        if (j->order) add_place(&b, map, j->order_name, f->name);
     }
     if (!b.failed) *text = cJSON_Print(index);
     cJSON_Delete(index);

@@ -95,7 +95,8 @@ static bool can_quantise(fore_dtype dtype) {
 
 static uint64_t output_bytes(const fore_quantize_job *j) {
     if (!j->bits) return j->source_bytes;
-    return j->rows * (j->K / 8 * (uint64_t)j->bits + j->K / (uint64_t)j->group * 2 * fore_dtype_size(j->affine));
+    return j->rows * (j->K / 8 * (uint64_t)j->bits + j->K / (uint64_t)j->group * 2 * fore_dtype_size(j->affine)) +
+           (j->order ? j->K * sizeof *j->order : 0);
 }
 
 static char *join(fore_arena *arena, const char *a, size_t a_size, const char *b) {
@@ -141,7 +142,9 @@ static fore_status decide(maker *m, fore_quantize_job *j, settled as) {
     j->exact = as.exact;
     if (as.exact) {
         j->affine = fore_seen_affine(form);
-        return FORE_OK;
+        j->order = form->order;
+        if (j->order) j->order_name = join(&m->plan->arena, j->module, strlen(j->module), ".input_order");
+        return !j->order || j->order_name ? FORE_OK : fore_fail_nomem(m->err, "the plan");
     }
     j->affine = (form && form->bits ? form->dtype : j->dtype) == FORE_DTYPE_F16 ? FORE_DTYPE_F16 : FORE_DTYPE_BF16;
     size_t unused;
@@ -482,6 +485,7 @@ void fore_quantize_plan_items(const fore_quantize_plan *plan, const fore_quantiz
         items[n++] = it;
         it.name = j->biases;
         items[n++] = it;
+        if (j->order) items[n++] = (fore_safetensors_item){.name = j->order_name, .dtype = "I32", .dims = 1, .shape = {j->K}, .user = j};
     }
     *count = n;
 }

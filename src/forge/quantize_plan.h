@@ -8,8 +8,8 @@
  *
  * Of a source in any form (any_form) what is left alone is left in its integers, where it has them for groups of neighbours. Without
  * a number of bits these are kept everywhere; floats and FP8 are quantised as above, in 4 bits, if no matrix of the source is in
- * integers, else floats are left alone, for somebody chose them. What no group of neighbours holds (g_idx of GPTQ in another order,
- * Q6_K of GGUF) is quantised in 8 bits. */
+ * integers, else floats are left alone, for somebody chose them. What no group holds (sizes that there are not, or that differ) is
+ * quantised in 8 bits. Integers whose columns come in the order of their groups have that order beside them, M.input_order. */
 #ifndef FORE_FORGE_QUANTIZE_PLAN_H
 #define FORE_FORGE_QUANTIZE_PLAN_H
 
@@ -22,7 +22,7 @@
 #include "model/forms.h"
 
 enum { FORE_QUANTIZE_BITS = 4, FORE_QUANTIZE_UNFIT_BITS = 8 }; /* without a number of bits: of floats; of what fits no group */
-enum { FORE_QUANTIZE_TENSORS = 3 }; /* of a quantised matrix: M.weight, M.scales, M.biases */
+enum { FORE_QUANTIZE_TENSORS = 4 }; /* of a quantised matrix: M.weight, M.scales, M.biases, and M.input_order where there is one */
 
 /* Rows row .. row+rows-1 of a source tensor that is seen as a matrix [*,K]. Or, of a transposed one, as rows: columns row ..
  * row+rows-1 of the matrix [K,across] that begins `skip` elements into the tensor. */
@@ -42,6 +42,8 @@ typedef struct fore_quantize_job {
     int bits, group;    /* 0: copied as it is */
     bool exact;         /* with bits: the integers that the source has, and what they are scaled with */
     fore_dtype affine;  /* of scales and biases: F16 for F16 sources, else BF16; the source's when exact */
+    const int32_t *order;   /* exact: [K] the input that each column is for; NULL: as they are */
+    const char *order_name;
     const char *why;    /* why a matrix is not quantised (static or in the arena); NULL when it is, or is no matrix */
     fore_dtype dtype;   /* of all pieces */
     const char *dtype_name;

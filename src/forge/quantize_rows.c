@@ -129,22 +129,23 @@ const char *fore_rows_stored(const fore_rows *rows, const fore_quantize_job *j, 
 
 /* ---- floats ------------------------------------------------------------------------------------------------------ */
 
-/* What the integers of `count` rows stand for: scale * q + bias in one rounding, as everywhere. */
+/* What the integers of `count` rows stand for, in the matrix' own order: scale * q + bias in one rounding, as everywhere. */
 static bool widen(const fore_form_matrix *m, size_t count, const fore_form_rows *from, float *out) {
     const unsigned bits = (unsigned)m->bits, mask = (1u << bits) - 1;
     const unsigned char *q = from->q;
     unsigned held = 0, have = 0;
     bool good = true;
-    for (size_t g = 0; g < count * (m->K / (size_t)m->group); g++) {
+    for (size_t g = 0, at = 0; g < count * (m->K / (size_t)m->group); g++) {
         float scale, bias;
         affine_of(m, from, g, &scale, &bias);
         good &= isfinite(scale) && isfinite(bias);
-        for (int k = 0; k < m->group; k++) {
+        for (int k = 0; k < m->group; k++, at++) {
             if (have < bits) {
                 held |= (unsigned)*q++ << have;
                 have += 8;
             }
-            *out++ = fmaf(scale, (float)(held & mask), bias);
+            size_t to = m->order ? at / m->K * m->K + (size_t)m->order[at % m->K] : at;
+            out[to] = fmaf(scale, (float)(held & mask), bias);
             held >>= bits;
             have -= bits;
         }

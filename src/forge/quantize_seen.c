@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "forge/quantize_names.h"
 #include "kernels/quant.h"
+#include "model/bind.h"
 #include "model/form_list.h"
 
 /* It marks matrices alone: how their rows are read is quantize_rows.c's business. */
@@ -33,7 +34,9 @@ fore_dtype fore_seen_affine(const fore_form_matrix *form) { return fore_dtype_is
 
 bool fore_seen_alike(const fore_form_matrix *a, const fore_form_matrix *b) {
     if (!a || !b) return !a && !b;
-    return a->form == b->form && a->bits == b->bits && a->group == b->group && a->dtype == b->dtype && a->file_bits == b->file_bits &&
+    bool same = !a->order && !b->order;
+    if (a->order && b->order) same = a->K == b->K && !memcmp(a->order, b->order, a->K * sizeof *a->order);
+    return same && a->form == b->form && a->bits == b->bits && a->group == b->group && a->dtype == b->dtype && a->file_bits == b->file_bits &&
            a->file_group == b->file_group;
 }
 
@@ -101,6 +104,8 @@ static fore_status read_mlx(const fore_seen *seen, const fore_config *config, co
     m->form = &mlx;
     m->part[1] = scales;
     m->part[2] = biases;
+    m->part[3] = companion(seen->store, e, ".input_order");
+    m->ordered = m->part[3] != NULL;
     m->matrices = e->dims == 3 ? (size_t)e->shape[0] : 1;
     m->rows = (size_t)e->shape[e->dims - 2];
     m->K = (size_t)K;
@@ -134,6 +139,14 @@ static fore_status keep(fore_arena *arena, fore_seen *seen, size_t i, const fore
     fore_entry *f = &seen->floats[i];
     if (!form) return fore_fail_nomem(err, "the plan");
     *form = *m;
+    if (m->ordered) {
+        int32_t *order = fore_arena_alloc(arena, m->K, sizeof *order);
+        if (!order) return fore_fail_nomem(err, "the plan");
+        fore_status s = fore_seen_is_mlx(m) ? fore_bind_read_order(m->part[3], m->K, order, err) : FORE_OK;
+        if (s) return fore_fail_prefix(err, s, "%s", what);
+        if (!fore_seen_is_mlx(m)) m->form->order(m, order);
+        form->order = order;
+    }
     *f = (fore_entry){.dtype = m->bits ? FORE_DTYPE_F32 : m->dtype, .dims = e->dims == 3 ? 3 : 2, .file = e->file};
     f->name = matrix_name(arena, e);
     if (!f->name) return fore_fail_nomem(err, "the plan");

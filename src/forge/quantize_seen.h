@@ -25,7 +25,7 @@ const fore_entry *fore_seen_at(const fore_seen *seen, const fore_entry *stored, 
 const fore_entry *fore_seen_find(const fore_seen *seen, const char *name);
 
 /* Whether it is MLX's affine form, of any number of bits: `bits` and `group` are those of the files, and no form's functions can be
- * called. part: M.weight, M.scales, M.biases. */
+ * called. part: M.weight, M.scales, M.biases, M.input_order or NULL. */
 bool fore_seen_is_mlx(const fore_form_matrix *form);
 /* Whether it stands for floats that are stored as such, though in another order. */
 bool fore_seen_is_floats(const fore_form_matrix *form);

@@ -15,7 +15,7 @@ enum { BLOCK_BYTES = 8 << 20, TASK_WEIGHTS = 1 << 16, TASK_ROWS_LEAST = 64 };
 
 /* The places of a job's tensors in its file; scales and biases of a quantised matrix alone. */
 typedef struct places {
-    uint64_t weight, scales, biases;
+    uint64_t weight, scales, biases, order;
 } places;
 
 typedef struct sums {
@@ -247,6 +247,7 @@ static fore_status quantize_job(fore_quantize_stream *st, const fore_quantize_jo
     sums total = {0, 0};
     fore_status s = b.q && b.scales && b.biases && b.of ? fore_rows_new(j, most, &b.room, err) : fore_fail_nomem(err, "rows to be quantised");
     if (!s) s = stream_rows(st, &b, most, file, at, &total, err);
+    if (!s && j->order) s = fore_folder_write_at(file, at->order, j->order, (size_t)j->K * sizeof *j->order, err);
     *error = total.weights > 0 ? sqrt(total.error / total.weights) : 0;
     fore_rows_free(&b.room);
     free(b.q);
@@ -264,6 +265,7 @@ static void find_places(const fore_quantize_plan *plan, const fore_quantize_file
         places *p = &at[(size_t)(j - plan->jobs) - f->first];
         if (items[i].name == j->scales) p->scales = items[i].offset;
         else if (items[i].name == j->biases) p->biases = items[i].offset;
+        else if (items[i].name == j->order_name) p->order = items[i].offset;
         else p->weight = items[i].offset;
     }
 }

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/quant.h"
@@ -16,6 +17,7 @@ typedef struct stored {
     const fore_entry *data, *scales, *biases;
     int bits, group; /* as the file has them; 0: not quantised */
     const fore_form_matrix *from;
+    const int32_t *order; /* of a quantised one's columns; NULL: as they are */
 } stored;
 
 static void shape_text(char *out, size_t size, int dims, const uint64_t *shape) {
@@ -84,6 +86,66 @@ static const fore_entry *companion(fore_binder *b, const char *weight, const cha
 
 static bool is_stored_width(uint64_t bits) { return (bits >= 2 && bits <= 6) || bits == 8; }
 
+fore_status fore_bind_read_order(const fore_entry *e, size_t K, int32_t *order, fore_error *err) {
+    if (e->dtype != FORE_DTYPE_I32 || e->dims != 1 || e->shape[0] != K)
+        return fore_fail(err, FORE_ERR_FORMAT, "%s: expected I32 [%zu], the number of each input", e->name, K);
+    unsigned char *seen = calloc(K + 1, 1);
+    if (!seen) return fore_fail_nomem(err, "the order of a matrix' inputs");
+    fore_status s = FORE_OK;
+    for (size_t k = 0; k < K && !s; k++) {
+        const unsigned char *p = e->data + 4 * k;
+        uint32_t input = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+        if (input >= K || seen[input]++)
+            s = fore_fail(err, FORE_ERR_FORMAT, "%s: number %zu is %u: expected each of %zu inputs once", e->name, k, (unsigned)input, K);
+        else order[k] = (int32_t)input;
+    }
+    free(seen);
+    return s;
+}
+
+/* Room for the order of K inputs; NULL after a failure. */
+static int32_t *order_room(fore_binder *b, size_t K) {
+    if (b->order_inputs != K) b->order = NULL;
+    if (!b->order) b->order = fore_arena_alloc(b->arena, K, sizeof *b->order);
+    if (!b->order) b->status = fore_fail_nomem(b->err, "the order of a matrix' inputs");
+    b->order_inputs = K;
+    return b->order;
+}
+
+/* The order in the room. Matrices that have the same one share it, so that inputs are put in order once for all of them. */
+static const int32_t *keep_order(fore_binder *b, size_t K) {
+    const fore_panels *p = b->panels;
+    const int32_t *found = NULL;
+    for (size_t i = p->count; i > 0 && p->count - i < NEIGHBOURS && !found; i--) {
+        const int32_t *other = fore_panel_job_order(&p->jobs[i - 1]);
+        if (other && (size_t)p->jobs[i - 1].w.K == K && !memcmp(other, b->order, K * sizeof *other)) found = other;
+    }
+    if (found) return found;
+    found = b->order;
+    b->order = NULL;
+    return found;
+}
+
+static void find_order(fore_binder *b, fore_form_matrix *m) {
+    int32_t *order = order_room(b, m->K);
+    if (!order) return;
+    m->form->order(m, order);
+    m->order = keep_order(b, m->K);
+}
+
+/* The order beside a quantised matrix, if there is one. */
+static void find_stored_order(fore_binder *b, const fore_entry *e, size_t K, stored *out) {
+    char full[NAME + 16];
+    size_t n = strlen(e->name), cut = strlen(".weight");
+    snprintf(full, sizeof full, "%.*s.input_order", (int)(n > cut && !strcmp(e->name + n - cut, ".weight") ? n - cut : n), e->name);
+    const fore_entry *o = fore_store_find(b->store, full);
+    int32_t *order = o ? order_room(b, K) : NULL;
+    if (!order) return;
+    b->status = fore_bind_read_order(o, K, order, b->err);
+    if (b->status) fore_fail_prefix(b->err, b->status, "weights");
+    else out->order = keep_order(b, K);
+}
+
 /* The three tensors of a quantised matrix of the logical shape: bits and group from their sizes. */
 static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const uint64_t *shape, stored *out) {
     uint64_t K = shape[dims - 1], packed[FORE_STORE_DIMS], affine[FORE_STORE_DIMS];
@@ -117,27 +179,8 @@ static void find_quantised(fore_binder *b, const fore_entry *e, int dims, const 
     } else {
         out->bits = (int)(words * 32 / K);
         out->group = (int)(K / groups);
+        find_stored_order(b, e, (size_t)K, out);
     }
-}
-
-/* The order of a matrix' inputs. Matrices that have the same one share it, so that inputs are put in order once for all of them. */
-static void find_order(fore_binder *b, fore_form_matrix *m) {
-    if (b->order_inputs != m->K) b->order = NULL;
-    if (!b->order) b->order = fore_arena_alloc(b->arena, m->K, sizeof *b->order);
-    if (!b->order) {
-        b->status = fore_fail_nomem(b->err, "the order of a matrix' inputs");
-        return;
-    }
-    b->order_inputs = m->K;
-    m->form->order(m, b->order);
-    const fore_panels *p = b->panels;
-    for (size_t i = p->count; i > 0 && p->count - i < NEIGHBOURS && !m->order; i--) {
-        const fore_form_matrix *other = p->jobs[i - 1].from;
-        if (other && other->order && other->K == m->K && !memcmp(other->order, b->order, m->K * sizeof *b->order)) m->order = other->order;
-    }
-    if (m->order) return;
-    m->order = b->order;
-    b->order = NULL;
 }
 
 /* A matrix in one of the forms; out->from stays NULL when it is in none. */
@@ -213,6 +256,7 @@ static void place(fore_binder *b, fore_weight *out, const stored *s, size_t row0
         .q = s->data->data + row0 * ((size_t)K * (size_t)s->bits / 8),
         .scales = s->scales->data + row0 * affine,
         .biases = s->biases->data + row0 * affine,
+        .order = s->order,
     };
     add_job(b, out, s, &job);
 }
@@ -358,7 +402,7 @@ const fore_entry *fore_bind_find(const fore_binder *b, const char *format, ...) 
 bool fore_bind_is_packed(const fore_store *store, const fore_entry *e) {
     if (e->dtype == FORE_DTYPE_U32 || fore_forms_own(store, e)) return true;
     const char *dot = strrchr(e->name, '.');
-    if (!dot || (strcmp(dot, ".scales") && strcmp(dot, ".biases"))) return false;
+    if (!dot || (strcmp(dot, ".scales") && strcmp(dot, ".biases") && strcmp(dot, ".input_order"))) return false;
     const char *const ends[] = {".weight", ""}; /* a fused tensor has no end of its own */
     for (int i = 0; i < 2; i++) {
         char name[NAME];

@@ -4,7 +4,7 @@
  *
  * A quantised matrix [N,K] of the module M is three tensors, the form of MLX: M.weight U32 [N, K*bits/32], M.scales and
  * M.biases [N, K/group] in BF16 or F16 (in F32 it becomes floats); bits (2 to 6 or 8) and group (32, 64, 128) follow from the
- * shapes. */
+ * shapes. M.input_order I32 [K], where there is one, tells the input that each column is for. */
 #ifndef FORE_MODEL_BIND_H
 #define FORE_MODEL_BIND_H
 
@@ -61,6 +61,8 @@ void fore_bind_vector(fore_binder *b, const float **out, int n, float plus, cons
 float *fore_bind_floats(fore_binder *b, int dims, const uint64_t *shape, const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* The tensor prefix + name, or the one that has the weights of the matrix of this name in another form; NULL: the files have none. */
 const fore_entry *fore_bind_find(const fore_binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The order that M.input_order, I32 [K], tells: every input once, also checked. */
+fore_status fore_bind_read_order(const fore_entry *e, size_t K, int32_t *order, fore_error *err);
 /* Whether a tensor is part of a quantised matrix: packed integers, which fore_panels.parameters counts, or scales and
  * biases, which are no parameters of the model. */
 bool fore_bind_is_packed(const fore_store *store, const fore_entry *e);

@@ -166,7 +166,7 @@ fore_status fore_panels_add(fore_panels *p, const fore_panel_job *job, fore_weig
     p->parameters += (uint64_t)w->N * (uint64_t)w->K;
     count_kind(p, job);
     *out = (fore_weight){.data = p->memory + at, .dtype = w->dtype, .N = w->N, .K = w->K, .bits = w->bits, .group = w->group,
-                         .order = job->from ? job->from->order : NULL};
+                         .order = fore_panel_job_order(job)};
     return FORE_OK;
 }
 

@@ -35,9 +35,14 @@ typedef struct fore_panel_job {
     fore_qweight w;  /* panels: where it goes; bits and group 0: rows of floats of the dtype */
     int stored_bits; /* 2, 3, 4, 5, 6 or 8: row n of q begins at bit n*K*stored_bits, weight k at bit k*stored_bits of it */
     const unsigned char *q, *scales, *biases; /* borrowed from the store */
+    const int32_t *order;         /* as fore_weight has it; NULL: that of from, or none */
     const fore_form_matrix *from; /* borrowed until it is done; NULL: q, scales and biases say it all */
     size_t row0;                  /* the first of from's rows that are this matrix */
 } fore_panel_job;
+
+static inline const int32_t *fore_panel_job_order(const fore_panel_job *job) {
+    return job->order ? job->order : job->from ? job->from->order : NULL;
+}
 
 enum { FORE_PANELS_LINE = 64 }; /* every matrix begins at a multiple of it */
 
