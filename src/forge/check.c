@@ -175,7 +175,7 @@ static void check_tensors(check *c) {
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
-/* The tensors that keep the model from opening, where opening it told of the first alone. */
+/* The tensors that keep the model from opening, where opening it told of the first alone, with the checkpoint's name before it. */
 static void report_all(check *c, const char *told) {
     fore_error why = {0};
     fore_model *seen = NULL;
@@ -184,7 +184,7 @@ static void report_all(check *c, const char *told) {
     if (ends(c, fore_model_open(c->dir, &o, &seen, &why), &why) || !seen) return;
     for (size_t i = 0; i < seen->notes.count && !c->status; i++) {
         const fore_note *n = &seen->notes.list[i];
-        if (!strcmp(n->topic, "tensors") && strcmp(n->text, told)) c->status = fore_notes_add(&left, n->topic, n->missing, n->text, c->err);
+        if (!strcmp(n->topic, "tensors") && !fore_name_ends_with(told, n->text)) c->status = fore_notes_add(&left, n->topic, n->missing, n->text, c->err);
     }
     add_notes(c, &left);
     fore_notes_free(&left);

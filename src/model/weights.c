@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/rope.h"
+#include "checkpoint/config_family.h"
 #include "checkpoint/gguf_model.h"
 
 static const char *const TEXT_PREFIXES[] = {"model.language_model.", "language_model.model.", "language_model.", "model.", ""};
@@ -252,7 +253,7 @@ static fore_status bind_network(fore_network *n, const fore_load *load, fore_err
     if (!s) s = fore_panels_make(&n->panels, n->store, load, err);
     if (s) return s;
     count_parameters(n, text);
-    if (load && load->gguf && t->zero_centred_norms) n->norms_rule = fore_gguf_norms_rule; /* its files turn the axes too */
+    if (load && load->gguf && fore_family_of_type(n->config.model_type)->zero_centred_norms) n->norms_rule = fore_gguf_norms_rule;
     return FORE_OK;
 }
 
