@@ -86,11 +86,12 @@ LAYOUTS = [("Hugging Face", FOLDERS + ["models/dense_tied_f32", "models/dense_sh
            ("MLX", ["quantised/model"] + ["mlx/" + name for name in ("vl_float", "vl_mixed", "vl_moe_float", "vl_moe_mixed", "next_float", "next_mixed",
                                                                      "moe_mixed", "qwen2_5_float", "qwen3_moe_mixed", "text_mixed")]),
            ("GGUF", ["gguf/" + name for name in ("blocks", "apart", "parts", "moeblocks", "next/model.gguf", "q3/model.gguf", "q35/model.gguf",
-                                                 "q35moe/model.gguf", "q3moe/model.gguf", "super/model.gguf", "vl", "vlmoe/model.gguf")])]
+                                                 "q35moe/model.gguf", "q3moe/model.gguf", "q25/model.gguf", "super/model.gguf",
+                                                 "vl", "vlmoe/model.gguf")])]
 
 
 # Text models of GGUF files whose towers are in other files.
-WHOLE = {"qwen3_vl_text": "qwen3_vl", "qwen3_vl_moe_text": "qwen3_vl_moe"}
+WHOLE = {"qwen2_5_vl_text": "qwen2_5_vl", "qwen3_vl_text": "qwen3_vl", "qwen3_vl_moe_text": "qwen3_vl_moe"}
 
 
 def written(info):
