@@ -226,8 +226,8 @@ static int print_table(const cli_options *options, const char *dir, const fore_m
                 info->mtp_parameters);
         if (info->experts) add_row(&out, "", "(%" PRIu64 " of the text's are active for a token)", info->active_parameters);
     }
-    add_row(&out, "weights", "%s in %" PRIu64 " tensors of %" PRIu64 " file%s, %s", bytes_text(info->weight_bytes, a), info->tensor_count,
-            info->file_count, info->file_count == 1 ? "" : "s", info->dtypes);
+    add_row(&out, "weights", "%s in %" PRIu64 " tensors of %" PRIu64 " file%s%s%s", bytes_text(info->weight_bytes, a), info->tensor_count,
+            info->file_count, info->file_count == 1 ? "" : "s", info->dtypes[0] ? ", " : "", info->dtypes);
     add_parts(&out, model);
     if (info->configured) {
         add_quantised(&out, model);
