@@ -237,7 +237,8 @@ static void make_part(void *context, int index, int worker) {
     int rows = part_rows(job), n0 = (index - run->first[low]) * rows;
     fore_qweight part = job->w;
     part.N = job->w.N - n0 < rows ? job->w.N - n0 : rows;
-    unsigned char *wide = run->wide + (size_t)worker * run->wide_bytes, *to = (unsigned char *)job->w.panels + made_bytes(job, n0);
+    unsigned char *wide = run->wide ? run->wide + (size_t)worker * run->wide_bytes : NULL, /* NULL: nothing is widened */
+                   *to = (unsigned char *)job->w.panels + made_bytes(job, n0);
     if (job->from) {
         make_form_part(run, job, &part, n0, wide, to);
         return;
